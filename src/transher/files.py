@@ -1,0 +1,105 @@
+"""Files that are either whole or not there: written beside their place, flushed to disk, then renamed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_SAFETENSORS_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint8": "U8", "bool": "BOOL"}
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to that takes `path`'s place once the block ends well; otherwise `path` stays as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with beside.open("w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+        _flush_folder(path.parent)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Make the rename itself survive a power cut, where the system can flush a folder."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Arrays in the safetensors format, straight from memory: the library's own writer first copies every array to
+    bytes, which doubles the memory of a large table. The header's `sha256` covers all the data behind the header, so
+    that a file can be checked on its own."""
+    header: dict[str, Any] = {"__metadata__": {**metadata, "sha256": "0" * 64}}
+    offset = 0
+    for name, array in arrays.items():
+        end = offset + array.nbytes
+        header[name] = {
+            "dtype": _SAFETENSORS_TYPES[array.dtype.name],
+            "shape": list(array.shape),
+            "data_offsets": [offset, end],
+        }
+        offset = end
+    encoded = json.dumps(header).encode()
+    encoded += b" " * (-len(encoded) % 8)
+    digest = hashlib.sha256()
+    with replacing(path) as file:
+        file.write(len(encoded).to_bytes(8, "little"))
+        file.write(encoded)
+        for array in arrays.values():
+            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+            digest.update(data)
+            file.write(data)
+        file.seek(8)
+        file.write(encoded.replace(b"0" * 64, digest.hexdigest().encode(), 1))
+
+
+def read_safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header's content and where the data starts."""
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 0 < length < 100_000_000:
+            raise ValueError("not a safetensors file")
+        return json.loads(file.read(length)), 8 + length
+
+
+def safetensors_is_whole(path: Path) -> bool:
+    """Whether the data still has the hash that `write_safetensors` put into the header."""
+    header, start = read_safetensors_header(path)
+    with path.open("rb") as file:
+        file.seek(start)
+        return hashlib.file_digest(file, "sha256").hexdigest() == header.get("__metadata__", {}).get("sha256")

@@ -1,0 +1,49 @@
+"""The graph: triples of integer ids in three splits, and the names behind the ids."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transher.graph.vocabulary import Vocabulary
+
+Triples = NDArray[np.int32]  # (n, 3): head, relation, tail
+Split = Literal["train", "valid", "test"]
+SPLITS: tuple[Split, Split, Split] = ("train", "valid", "test")
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Supplied negatives of a split, as OGB has them: entity ids (n, m) for either side of each of its n triples."""
+
+    head: NDArray[np.int32]
+    tail: NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A knowledge graph. Ids are positions in the vocabularies, which are sorted, so the same triples in any order of
+    lines give the same ids."""
+
+    name: str
+    entities: Vocabulary
+    relations: Vocabulary
+    train: Triples
+    valid: Triples
+    test: Triples
+    train_weights: NDArray[np.float32] | None = None  # (n,), one per training triple
+    entity_types: NDArray[np.int32] | None = None  # (entities,), positions in `type_names`
+    type_names: tuple[str, ...] = ()
+    candidates: dict[Split, Candidates] = field(default_factory=dict)
+
+    def split(self, name: Split) -> Triples:
+        return {"train": self.train, "valid": self.valid, "test": self.test}[name]
+
+    @cached_property
+    def all_triples(self) -> Triples:
+        """Every triple of every split, for filters and statistics."""
+        return np.concatenate([self.train, self.valid, self.test])

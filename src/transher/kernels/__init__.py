@@ -1,0 +1,30 @@
+"""B queries against N candidates: one function per kind of score, and the choice of who computes it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from transher.kernels.reference import (
+    complex_modulus_cross,
+    complex_modulus_pairs,
+    scaled_l1_cross,
+    scaled_l1_pairs,
+    squared_l2_cross,
+    squared_l2_pairs,
+)
+
+__all__ = [
+    "complex_modulus_cross",
+    "complex_modulus_pairs",
+    "root",
+    "scaled_l1_cross",
+    "scaled_l1_pairs",
+    "squared_l2_cross",
+    "squared_l2_pairs",
+]
+
+
+def root(squared: Tensor) -> Tensor:
+    """Square root of squared distances; its gradient stays finite where rounding or equality made them zero."""
+    return squared.clamp_min(torch.finfo(squared.dtype).eps ** 2).sqrt()

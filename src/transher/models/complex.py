@@ -1,0 +1,33 @@
+"""ComplEx: DistMult over the complex numbers."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from transher.models.families import DotModel
+from transher.models.model import Part, Query, Side, complex_moduli, complex_product
+
+
+class ComplEx(DotModel):
+    """f_r(h, t) = Re⟨h, r, conj t⟩ over k complex coordinates, stored as [real | imaginary].
+
+    Re(z conj t) is the dot product of the two as real vectors of length 2k, so the query is z = h∘r for tails and
+    z = t∘conj r for heads.
+    """
+
+    name = "complex"
+    title = "ComplEx"
+
+    @property
+    def entity_parts(self) -> list[Part]:
+        return [Part("E", 2 * self.k)]
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", 2 * self.k)]
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        return (complex_product(anchors, relations, conjugate_b=side == "head"),)
+
+    def moduli(self, rows: Tensor) -> Tensor:
+        return complex_moduli(rows)

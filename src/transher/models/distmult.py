@@ -1,0 +1,22 @@
+"""DistMult: RESCAL with diagonal matrices."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from transher.models.families import DotModel
+from transher.models.model import Part, Query, Side
+
+
+class DistMult(DotModel):
+    """f_r(h, t) = Σ h∘r∘t."""
+
+    name = "distmult"
+    title = "DistMult"
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", self.k)]
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        return (anchors * relations,)

@@ -1,0 +1,106 @@
+"""What a model is: how entity rows are seen, how a query is made, and how queries are scored against candidates.
+
+A model holds settings and no weights; the weights live in two tables, one row per entity and one per relation, and are
+passed in. Both sides, single triples, training, ranking and answers all go through the four methods below.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Side = Literal["head", "tail"]
+SIDES: tuple[Side, Side] = ("head", "tail")
+
+# All that an (anchor, relation, side) says about any candidate: tensors with one row per query.
+Query = tuple[Tensor, ...]
+
+
+class Part(NamedTuple):
+    """A run of columns in a table that is initialised as one: component letter (E, G or B) and width."""
+
+    letter: Literal["E", "G", "B"]
+    width: int
+    identity: bool = False  # a square matrix that starts as the identity, whatever the strategy says
+
+
+class Model(ABC):
+    """A score function of dimension `k` with margin `gamma`."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # as the paper prints it
+    can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
+
+    def __init__(self, k: int, gamma: float) -> None:
+        self.k = k
+        self.gamma = gamma
+
+    @property
+    def entity_parts(self) -> list[Part]:
+        return [Part("E", self.k)]
+
+    @property
+    @abstractmethod
+    def relation_parts(self) -> list[Part]:
+        """The columns of a relation's row, left to right."""
+
+    @property
+    def entity_width(self) -> int:
+        return sum(part.width for part in self.entity_parts)
+
+    @property
+    def relation_width(self) -> int:
+        return sum(part.width for part in self.relation_parts)
+
+    @property
+    def initial_range(self) -> float:
+        """The bound of U_γ: (γ + ε)/k with ε = 2."""
+        return (self.gamma + 2.0) / self.k
+
+    def entities(self, rows: Tensor) -> Tensor:
+        """Raw entity rows (…, entity_width) as the score sees them."""
+        return rows
+
+    @abstractmethod
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        """anchors: seen entity rows (B, d), relations: raw relation rows (B, w) → one query a row."""
+
+    @abstractmethod
+    def cross(self, query: Query, candidates: Tensor) -> Tensor:
+        """Scores (B, N) of every query against every candidate; candidates: seen entity rows (N, d)."""
+
+    @abstractmethod
+    def pairs(self, query: Query, candidates: Tensor) -> Tensor:
+        """Scores (B,) of query i against candidate i; candidates: seen entity rows (B, d)."""
+
+    def translation(self, relations: Tensor) -> Tensor | None:
+        """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""
+        return None
+
+    def moduli(self, rows: Tensor) -> Tensor:
+        """Absolute values of an embedding's coordinates, for N3; complex models give moduli."""
+        return rows.abs()
+
+
+def drop(query: Query, keep: Tensor) -> Query:
+    """Query with coordinates weighted by `keep` (B, k): since |m(q − s∘e)| = m|q − s∘e|, this is dropout on the
+    difference vector, with one mask a query for all of its candidates."""
+    return tuple(part * keep for part in query)
+
+
+def complex_product(a: Tensor, b: Tensor, conjugate_b: bool = False) -> Tensor:
+    """Coordinate-wise product of complex vectors stored as [real | imaginary]."""
+    a_real, a_imaginary = a.chunk(2, -1)
+    b_real, b_imaginary = b.chunk(2, -1)
+    if conjugate_b:
+        b_imaginary = -b_imaginary
+    return torch.cat([a_real * b_real - a_imaginary * b_imaginary, a_real * b_imaginary + a_imaginary * b_real], -1)
+
+
+def complex_moduli(rows: Tensor) -> Tensor:
+    """|z| of complex coordinates stored as [real | imaginary]; finite gradient at zero."""
+    real, imaginary = rows.chunk(2, -1)
+    return (real.square() + imaginary.square()).clamp_min(torch.finfo(rows.dtype).tiny).sqrt()

@@ -1,0 +1,27 @@
+"""PairRE: TranSHER without the translation."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from transher.models.families import ScaledL1Model
+from transher.models.model import Part, Query, Side
+
+
+class PairRE(ScaledL1Model):
+    """f_r(h, t) = γ − ‖ r^H∘ĥ − r^T∘t̂ ‖₁. A relation's row is [r^H | r^T]."""
+
+    name = "pairre"
+    title = "PairRE"
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", 2 * self.k)]
+
+    def entities(self, rows: Tensor) -> Tensor:
+        return normalize(rows, dim=-1)
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        r_H, r_T = relations.chunk(2, -1)
+        return (r_H * anchors, r_T) if side == "tail" else (r_T * anchors, r_H)

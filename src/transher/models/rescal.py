@@ -1,0 +1,26 @@
+"""RESCAL: a full bilinear form per relation."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from transher.models.families import DotModel
+from transher.models.model import Part, Query, Side
+
+
+class RESCAL(DotModel):
+    """f_r(h, t) = h⊤ M_r t. A relation's row is M_r, by rows."""
+
+    name = "rescal"
+    title = "RESCAL"
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", self.k * self.k)]
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        M = relations.view(-1, self.k, self.k)
+        if side == "tail":
+            M = M.transpose(1, 2)
+        return (torch.bmm(M, anchors[..., None])[..., 0],)

@@ -1,0 +1,44 @@
+"""RotatE: relations turn entities in the complex plane."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from transher import kernels
+from transher.models.model import Model, Part, Query, Side, complex_moduli, complex_product
+
+
+class RotatE(Model):
+    """f_r(h, t) = γ − Σ_i | h_i e^{iθ_i} − t_i | over k complex coordinates, stored as [real | imaginary].
+
+    A rotation keeps lengths, so heads are asked for with t∘e^{−iθ}. The table holds θ scaled by U_γ's bound over π, as
+    the authors do: a uniform start then covers the circle, and one learning rate suits entities and angles alike.
+    """
+
+    name = "rotate"
+    title = "RotatE"
+
+    @property
+    def entity_parts(self) -> list[Part]:
+        return [Part("E", 2 * self.k)]
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", self.k)]
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        theta = relations * (math.pi / self.initial_range)
+        rotation = torch.cat([theta.cos(), theta.sin()], -1)
+        return (complex_product(anchors, rotation, conjugate_b=side == "head"),)
+
+    def cross(self, query: Query, candidates: Tensor) -> Tensor:
+        return self.gamma - kernels.complex_modulus_cross(query[0], candidates)
+
+    def pairs(self, query: Query, candidates: Tensor) -> Tensor:
+        return self.gamma - kernels.complex_modulus_pairs(query[0], candidates)
+
+    def moduli(self, rows: Tensor) -> Tensor:
+        return complex_moduli(rows) if rows.shape[-1] == 2 * self.k else rows.abs()

@@ -1,0 +1,70 @@
+"""A model with its weights: the one place where ids become scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from transher.models.model import Model, Query, Side
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores by id. `entity_weights`: (entities, d) raw rows; `relation_weights`: (relations, w) raw rows, twice as
+    many with reciprocal relations, where (?, r, t) is asked as (t, r⁻¹, ?) and r⁻¹ has the row `relation_count + r`."""
+
+    model: Model
+    entity_weights: Tensor
+    relation_weights: Tensor
+    relation_count: int
+    reciprocal: bool = False
+
+    @property
+    def entity_count(self) -> int:
+        return len(self.entity_weights)
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        """anchors, relations: ids (B,) → the query that asks for `side`."""
+        rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
+        seen = self.model.entities(self.entity_weights[anchors])
+        return self.model.query(seen, self.relation_weights[rows], side)
+
+    def candidates(self, ids: Tensor | slice = slice(None)) -> Tensor:
+        """Entity rows as the score sees them, (N, d). Asking for all at once copies the table."""
+        return self.model.entities(self.entity_weights[ids])
+
+    @torch.no_grad()
+    def scores(self, anchors: Tensor, relations: Tensor, side: Side, chunk: int = 1 << 15) -> Tensor:
+        """Scores (B, entities) of every entity on the asked side; candidates go by in chunks."""
+        query = self.query(anchors, relations, side)
+        scores = torch.empty(len(anchors), self.entity_count)
+        for part in slices(self.entity_count, chunk):
+            scores[:, part] = self.model.cross(query, self.candidates(part))
+        return scores
+
+    @torch.no_grad()
+    def score_triples(self, triples: Tensor, side: Side = "tail", chunk: int = 1 << 12) -> Tensor:
+        """triples: ids (n, 3) → scores (n,). With reciprocal relations the two sides differ: `side` chooses."""
+        parts = [self._score_chunk(part, side) for part in triples.split(chunk)]
+        return torch.cat(parts) if parts else torch.empty(0)
+
+    def _score_chunk(self, triples: Tensor, side: Side) -> Tensor:
+        head, relation, tail = triples.long().unbind(1)
+        anchor, answer = (head, tail) if side == "tail" else (tail, head)
+        return self.model.pairs(self.query(anchor, relation, side), self.candidates(answer))
+
+
+def asked_as(relations: Tensor, side: Side, relation_count: int, reciprocal: bool) -> tuple[Tensor, Side]:
+    """Rows of the relation table and the side under which the model is asked."""
+    if reciprocal and side == "head":
+        return relations + relation_count, "tail"
+    return relations, side
+
+
+def slices(count: int, size: int) -> Iterator[slice]:
+    """0…count in consecutive slices of at most `size`."""
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))

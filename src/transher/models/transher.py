@@ -1,0 +1,36 @@
+"""TranSHER, the model of the paper."""
+
+from __future__ import annotations
+
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from transher.models.families import ScaledL1Model
+from transher.models.model import Part, Query, Side
+
+
+class TranSHER(ScaledL1Model):
+    """f_r(h, t) = γ − ‖ r^H∘ĥ + B_r − r^T∘t̂ ‖₁, with ê = e/‖e‖₂.
+
+    Asked for tails, q = r^H∘ĥ + B_r and s = r^T; asked for heads, q = r^T∘t̂ − B_r and s = r^H.
+    A relation's row is [r^H | r^T | B_r].
+    """
+
+    name = "transher"
+    title = "TranSHER"
+
+    @property
+    def relation_parts(self) -> list[Part]:
+        return [Part("G", 2 * self.k), Part("B", self.k)]
+
+    def entities(self, rows: Tensor) -> Tensor:
+        return normalize(rows, dim=-1)
+
+    def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        r_H, r_T, B = relations.chunk(3, -1)
+        if side == "tail":
+            return r_H * anchors + B, r_T
+        return r_T * anchors - B, r_H
+
+    def translation(self, relations: Tensor) -> Tensor:
+        return relations[..., 2 * self.k :]
