@@ -6,20 +6,28 @@ import torch
 from torch import Tensor
 
 from transher.kernels.reference import (
+    adam_rows,
     complex_modulus_cross,
     complex_modulus_pairs,
+    gather_rows,
+    mask_known,
     scaled_l1_cross,
     scaled_l1_pairs,
+    self_adversarial,
     squared_l2_cross,
     squared_l2_pairs,
 )
 
 __all__ = [
+    "adam_rows",
     "complex_modulus_cross",
     "complex_modulus_pairs",
+    "gather_rows",
+    "mask_known",
     "root",
     "scaled_l1_cross",
     "scaled_l1_pairs",
+    "self_adversarial",
     "squared_l2_cross",
     "squared_l2_pairs",
 ]

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import logsigmoid
 
 
 class ScaledL1(torch.autograd.Function):
@@ -95,3 +96,55 @@ def squared_l2_cross(q: Tensor, e: Tensor) -> Tensor:
 def squared_l2_pairs(q: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k) → ‖q − e‖² (B,)."""
     return (q - e).square().sum(-1)
+
+
+def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float) -> Tensor:
+    """(L⁺ + L⁻)/2 with L⁺ = −Σ w_i log σ(f_i)/Σ w_i and L⁻ = −Σ w_i Σ_j p_ij log σ(−f_ij)/Σ w_i; p is a softmax of
+    α f over the valid negatives and takes no gradient. positive, weights: (B,), negative, valid: (B, N)."""
+    logits = alpha * negative.detach()
+    if valid is not None:
+        logits = logits.masked_fill(~valid, -torch.inf)
+    p = logits.softmax(1)
+    if valid is not None:
+        p = p.masked_fill(~valid, 0)  # a row without any valid negative is NaN until here
+    per_positive = logsigmoid(positive) + (p * logsigmoid(-negative)).sum(1)
+    return -(weights * per_positive).sum() / (2 * weights.sum())
+
+
+def adam_rows(
+    weight: Tensor,
+    m: Tensor,
+    v: Tensor,
+    ids: Tensor,
+    gradient: Tensor,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    step: int,
+) -> None:
+    """One Adam step on the distinct rows `ids` of weight, m and v (rows, width), in place; gradient: (U, width)."""
+    m_rows = m.index_select(0, ids).mul_(beta1).add_(gradient, alpha=1 - beta1)
+    v_rows = v.index_select(0, ids).mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    m.index_copy_(0, ids, m_rows)
+    v.index_copy_(0, ids, v_rows)
+    scale = (1 - beta2**step) ** 0.5
+    change = m_rows.div_(v_rows.sqrt_().add_(epsilon * scale)).mul_(-lr * scale / (1 - beta1**step))
+    weight.index_add_(0, ids, change)
+
+
+def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
+    """The rows `ids` of weight, (U, width)."""
+    return weight.index_select(0, ids)
+
+
+def mask_known(negatives: Tensor, offsets: Tensor, answers: Tensor) -> Tensor:
+    """Which negatives are no known answers, (B, N). negatives: distinct entity ids (N,); the known answers of positive
+    b are answers[offsets[b]:offsets[b + 1]]."""
+    ordered, order = negatives.sort()
+    place = torch.searchsorted(ordered, answers.to(ordered.dtype)).clamp_max_(len(ordered) - 1)
+    hit = ordered[place] == answers
+    row = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
+    valid = torch.ones(len(offsets) - 1, len(negatives), dtype=torch.bool)
+    valid[row[hit], order[place[hit]]] = False
+    return valid

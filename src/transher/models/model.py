@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("head", "tail")
@@ -75,6 +76,49 @@ class Model(ABC):
     @abstractmethod
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         """Scores (B,) of query i against candidate i; candidates: seen entity rows (B, d)."""
+
+    def batch_scores(
+        self,
+        entity_rows: Tensor,
+        relation_rows: Tensor,
+        anchors: Tensor,
+        relations: Tensor,
+        answers: Tensor,
+        negatives: Tensor,
+        side: Side,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Scores of a training batch: of the positives (B,) and of the negatives (B, N).
+
+        entity_rows (U, d) and relation_rows (V, w) are raw; anchors, relations, answers (B,) are positions in them, and
+        so are the negatives, (N,) for one pool shared by the batch or (B, N) for a set of its own for each positive.
+        `keep` (B, k) weighs the coordinates of a query: dropout.
+        """
+        seen = self.entities(entity_rows)
+        # index_select and not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
+        query = self.query(seen.index_select(0, anchors), relation_rows.index_select(0, relations), side)
+        if keep is not None:
+            query = drop(query, keep)
+        positive = self.pairs(query, seen.index_select(0, answers))
+        if negatives.dim() == 1:
+            return positive, self.cross(query, seen.index_select(0, negatives))
+        return positive, self._own_negatives(query, seen, negatives)
+
+    def _own_negatives(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
+        """Scores (B, N) against negatives (B, N), some queries at a time and recomputed backward: the gathered rows
+        would otherwise be a (B, N, d) tensor."""
+        count = negatives.shape[1]
+        size = max(1, (1 << 22) // max(1, count * seen.shape[1]))
+
+        def score(chosen: Tensor, *query: Tensor) -> Tensor:
+            repeated = tuple(part.repeat_interleave(count, 0) for part in query)
+            return self.pairs(repeated, seen.index_select(0, chosen.reshape(-1))).view(-1, count)
+
+        parts = [
+            checkpoint(score, chosen, *rows, use_reentrant=False)
+            for chosen, *rows in zip(negatives.split(size), *(part.split(size) for part in query), strict=True)
+        ]
+        return torch.cat(parts)
 
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""

@@ -1,0 +1,79 @@
+"""A table of rows with the optimiser that owns them: a step pulls the rows that it needs and pushes their gradients."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from transher import kernels
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
+
+
+class Table(ABC):
+    """weight: (rows, width). `ids` are distinct. `state` holds tensors of the optimiser, `updates` counts pushes."""
+
+    state_names: tuple[str, ...]
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight = weight
+        self.updates = 0
+        self.state = {name: torch.zeros_like(weight) for name in self.state_names}
+
+    def pull(self, ids: Tensor) -> Tensor:
+        """The rows `ids`, (U, width), ready to collect a gradient."""
+        return kernels.gather_rows(self.weight, ids).requires_grad_()
+
+    def push(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
+        """Apply the gradient (U, width) of the rows `ids`."""
+        self.updates += 1
+        self._update(ids, gradient, lr)
+
+    def reset(self) -> None:
+        """Forget the optimiser's state."""
+        self.updates = 0
+        for tensor in self.state.values():
+            tensor.zero_()
+
+    @abstractmethod
+    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None: ...
+
+
+class SparseAdamTable(Table):
+    """Adam that touches only the rows of the step: cost does not grow with the table."""
+
+    state_names = ("m", "v")
+
+    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
+        kernels.adam_rows(
+            self.weight, self.state["m"], self.state["v"], ids, gradient, lr, BETA1, BETA2, EPSILON, self.updates
+        )
+
+
+class AdamTable(Table):
+    """Adam over the whole table, as the authors use it: rows without a gradient go on with their momentum."""
+
+    state_names = ("m", "v")
+
+    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
+        m, v = self.state["m"], self.state["v"]
+        m.mul_(BETA1).index_add_(0, ids, gradient, alpha=1 - BETA1)
+        v.mul_(BETA2).index_add_(0, ids, gradient.square(), alpha=1 - BETA2)
+        scale = (1 - BETA2**self.updates) ** 0.5
+        self.weight.addcdiv_(m, v.sqrt().add_(EPSILON * scale), value=-lr * scale / (1 - BETA1**self.updates))
+
+
+class AdagradTable(Table):
+    """Adagrad on the rows of the step."""
+
+    state_names = ("sum",)
+
+    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
+        total = self.state["sum"].index_add_(0, ids, gradient.square())
+        step = gradient / total.index_select(0, ids).sqrt_().add_(EPSILON)
+        self.weight.index_add_(0, ids, step, alpha=-lr)
+
+
+TABLES: dict[str, type[Table]] = {"sparse-adam": SparseAdamTable, "adam": AdamTable, "adagrad": AdagradTable}
