@@ -1,0 +1,63 @@
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from transher.graph import known
+from transher.graph.known import KnownAnswers
+
+ENTITIES, RELATIONS = 7, 3
+some_triples = st.lists(
+    st.tuples(st.integers(0, ENTITIES - 1), st.integers(0, RELATIONS - 1), st.integers(0, ENTITIES - 1)),
+    max_size=40,
+).map(lambda rows: np.array(rows, dtype=np.int32).reshape(-1, 3))
+
+
+def expected_answers(triples, anchor, relation, side):
+    anchor_column, answer_column = (0, 2) if side == "tail" else (2, 0)
+    return sorted({int(row[answer_column]) for row in triples if row[anchor_column] == anchor and row[1] == relation})
+
+
+@pytest.mark.parametrize("wide_keys", [False, True])
+@pytest.mark.parametrize("side", ["head", "tail"])
+@given(
+    triples=some_triples,
+    queries=hnp.arrays(np.int32, st.tuples(st.integers(0, 12), st.just(2)), elements=st.integers(0, 2)),
+)
+def test_every_query_gets_its_distinct_answers_in_order(side, wide_keys, triples, queries):
+    with pytest.MonkeyPatch.context() as patch:
+        if wide_keys:  # as if the graph were too large for a triple to fit into one integer
+            patch.setattr(known, "_LARGEST_KEY", 0)
+        index = KnownAnswers(triples, ENTITIES, RELATIONS, side)
+    offsets, answers = index.of(queries[:, 0], queries[:, 1])
+    assert offsets.dtype == np.int64
+    assert answers.dtype == np.int32
+    assert len(offsets) == len(queries) + 1
+    for i, (anchor, relation) in enumerate(queries):
+        assert answers[offsets[i] : offsets[i + 1]].tolist() == expected_answers(triples, anchor, relation, side)
+    assert index.counts(queries[:, 0], queries[:, 1]).tolist() == np.diff(offsets).tolist()
+
+
+def test_the_index_of_no_triples_answers_nothing():
+    offsets, answers = KnownAnswers(np.zeros((0, 3), np.int32), 5, 2, "tail").of(np.array([1, 4]), np.array([0, 1]))
+    assert offsets.tolist() == [0, 0, 0]
+    assert len(answers) == 0
+
+
+def test_the_triples_are_left_as_they_were():
+    triples = np.array([[3, 1, 2], [0, 0, 1]], dtype=np.int32)
+    before = triples.copy()
+    KnownAnswers(triples, 4, 2, "head")
+    assert (triples == before).all()
+
+
+def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each():
+    generator = np.random.default_rng(0)
+    triples = generator.integers(0, [100_000, 500, 100_000], size=(1_000_000, 3)).astype(np.int32)
+    start = time.perf_counter()
+    index = KnownAnswers(triples, 100_000, 500, "tail")
+    assert time.perf_counter() - start < 5
+    assert index._sorted_keys.nbytes + index._answers.nbytes <= 12 * len(triples)
