@@ -15,6 +15,7 @@ from transher.models.transe import TransE, TransEL2
 from transher.models.transh import TransH
 from transher.models.transher import TranSHER
 from transher.models.transr import TransR
+from transher.training.recipe import ModelSettings
 
 MODELS: dict[str, type[Model]] = {
     model.name: model
@@ -23,4 +24,13 @@ MODELS: dict[str, type[Model]] = {
     )
 }  # fmt: skip
 
-__all__ = ["MODELS", "SIDES", "Model", "Query", "Side"]
+
+
+def build_model(settings: ModelSettings) -> Model:
+    """The model that a recipe names."""
+    if settings.name == SEEK.name:
+        return SEEK(settings.k, settings.gamma, settings.segments)
+    return MODELS[settings.name](settings.k, settings.gamma)
+
+
+__all__ = ["MODELS", "SIDES", "Model", "Query", "Side", "build_model"]

@@ -1,0 +1,218 @@
+"""What a step works on: positives of one side, negatives, and the distinct rows that both need.
+
+Every draw depends on (seed, purpose, step) alone, by a counter-based generator: there is no state to save, and a
+training that goes on after a stop sees the very batches that it would have seen without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transher import kernels
+from transher.errors import TransherError
+from transher.graph.graph import Graph
+from transher.graph.known import KnownAnswers
+from transher.models.model import SIDES, Side
+from transher.models.scorer import asked_as
+from transher.training.recipe import TrainingSettings
+
+_ORDER, _NEGATIVES, _DROPOUT = 0, 2, 3  # purposes; _ORDER takes two, one per side
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B positives of one side. Positions are those in `entity_ids` (U,) and `relation_ids` (V,), both distinct."""
+
+    side: Side  # as the model is asked
+    entity_ids: Tensor
+    relation_ids: Tensor
+    anchors: Tensor  # (B,)
+    relations: Tensor  # (B,)
+    answers: Tensor  # (B,)
+    groups: list[tuple[slice, Tensor]]  # positives that share a pool (N,), or have negatives (b, N) of their own
+    valid: Tensor | None  # (B, N), False where a negative does not count
+    weights: Tensor  # (B,)
+
+
+class Batches:
+    """The batches of a training, by step. Sides alternate; each side goes through all triples before any repeats."""
+
+    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
+        if not len(graph.train):
+            raise TransherError(f"{graph.name} has no training triples: there is nothing to learn from.")
+        self.graph = graph
+        self.settings = settings
+        self.reciprocal = reciprocal
+        self.per_epoch = -(-len(graph.train) // settings.batch)
+        self.negative_count = min(settings.negatives, len(graph.entities))
+        sizes = len(graph.entities), len(graph.relations)
+        self._known = {side: KnownAnswers(graph.train, *sizes, side) for side in SIDES}
+        self._weights = self._triple_weights()
+        self._types = _TypedEntities(graph) if settings.typed else None
+        self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
+
+    def at(self, step: int) -> Batch:
+        side = SIDES[1 - step % 2]
+        chosen = self._positives(side, step // 2)
+        triples = self.graph.train[chosen]
+        if self._types is not None:  # positives that share a pool must lie side by side
+            order = np.argsort(self._types.of[self._answers(triples, side)], kind="stable")
+            chosen, triples = chosen[order], triples[order]
+        answers, anchors = self._answers(triples, side), self._answers(triples, "head" if side == "tail" else "tail")
+        pools, valid = self._negatives(anchors, triples[:, 1], answers, side, step)
+
+        ids, places = np.unique(
+            np.concatenate([anchors, answers, *(pool.reshape(-1) for _, pool in pools)]), return_inverse=True
+        )
+        positions = torch.from_numpy(places)
+        count, taken = len(triples), 2 * len(triples)
+        groups = []
+        for rows, pool in pools:
+            groups.append((rows, positions[taken : taken + pool.size].view(pool.shape)))
+            taken += pool.size
+        relation_rows, asked = asked_as(
+            torch.from_numpy(triples[:, 1].astype(np.int64)), side, len(self.graph.relations), self.reciprocal
+        )
+        if self.settings.translation_l2:  # λ‖B‖² pulls at every relation, in the batch or not
+            relation_ids = torch.arange(len(self.graph.relations) * (2 if self.reciprocal else 1))
+            relations = relation_rows
+        else:
+            relation_ids, relations = relation_rows.unique(return_inverse=True)
+        return Batch(
+            side=asked,
+            entity_ids=torch.from_numpy(ids.astype(np.int64)),
+            relation_ids=relation_ids,
+            anchors=positions[:count],
+            relations=relations,
+            answers=positions[count : 2 * count],
+            groups=groups,
+            valid=valid,
+            weights=torch.from_numpy(self._weights[chosen]),
+        )
+
+    def dropout_mask(self, step: int, rows: int, k: int) -> Tensor:
+        """(rows, k): 0 with the recipe's probability, else what keeps the mean at 1."""
+        keep = 1 - self.settings.dropout
+        draws = self._generator(_DROPOUT, step).random((rows, k), dtype=np.float32)
+        return torch.from_numpy((draws < keep).astype(np.float32) / np.float32(keep))
+
+    def _generator(self, purpose: int, counter: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, 0, counter]))
+
+    def _positives(self, side: Side, turn: int) -> NDArray[np.int32]:
+        """Positions in the training triples, of this side's turn 0, 1, …"""
+        epoch, within = divmod(turn, self.per_epoch)
+        total = len(self.graph.train)
+        cached = self._orders.get(side)
+        if cached is None or cached[0] != epoch:
+            order = self._generator(_ORDER + SIDES.index(side), epoch).permutation(np.arange(total, dtype=np.int32))
+            cached = self._orders[side] = (epoch, order)
+        return cached[1][within * total // self.per_epoch : (within + 1) * total // self.per_epoch]
+
+    @staticmethod
+    def _answers(triples: NDArray[np.int32], side: Side) -> NDArray[np.int32]:
+        return triples[:, 2 if side == "tail" else 0]
+
+    def _negatives(
+        self,
+        anchors: NDArray[np.int32],
+        relations: NDArray[np.int32],
+        answers: NDArray[np.int32],
+        side: Side,
+        step: int,
+    ) -> tuple[list[tuple[slice, NDArray[np.int64]]], Tensor | None]:
+        """Groups of positives with their negatives' ids, and which of them count (B, N)."""
+        generator = self._generator(_NEGATIVES, step)
+        count = self.negative_count
+        known = self._known[side].of(anchors, relations) if self.settings.filter_known else None
+        if self.settings.pool == "independent":
+            shape = (len(answers), count)
+            if self._types is None:
+                own = generator.integers(len(self.graph.entities), size=shape)
+            else:
+                own = self._types.draw(answers, generator.random(shape))
+            valid = None if known is None else self._mask_own(own, *known)
+            return [(slice(0, len(answers)), own)], valid
+        if self._types is None:
+            pool = generator.choice(len(self.graph.entities), count, replace=False, shuffle=False)
+            return [(slice(0, len(answers)), pool)], None if known is None else mask_pool(pool, *known)
+        pools, masks = [], []
+        for rows, members in self._types.groups(answers):
+            pool, real = _padded_choice(generator, members, count)
+            mask = torch.from_numpy(np.broadcast_to(real, (rows.stop - rows.start, count)).copy())
+            if known is not None:
+                offsets, flat = known
+                part = offsets[rows.start : rows.stop + 1]
+                mask[:, : real.sum()] &= mask_pool(pool[real], part - part[0], flat[part[0] : part[-1]])
+            pools.append((rows, pool))
+            masks.append(mask)
+        return pools, torch.cat(masks)
+
+    def _mask_own(self, own: NDArray[np.int64], offsets: NDArray[np.int64], answers: NDArray[np.int32]) -> Tensor:
+        """Which of the negatives (B, N) are no known answers of their own positive."""
+        entity_count = len(self.graph.entities)
+        row = np.repeat(np.arange(len(own)), np.diff(offsets))
+        keys = row * entity_count + answers  # ascending: rows are in order, and so are each row's answers
+        asked = own + np.arange(len(own))[:, None] * entity_count
+        place = np.minimum(np.searchsorted(keys, asked), max(0, len(keys) - 1))
+        return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
+
+    def _triple_weights(self) -> NDArray[np.float32]:
+        """w = 1/√(c(h,r) + c(r,t)) with c counting training triples plus an offset, times the graph's own weights."""
+        given = self.graph.train_weights
+        if self.settings.weighting == "none":
+            return np.ones(len(self.graph.train), dtype=np.float32) if given is None else given.astype(np.float32)
+        head, relation, tail = self.graph.train.T
+        counts = self._known["tail"].counts(head, relation) + self._known["head"].counts(tail, relation)
+        weights = 1 / np.sqrt((counts + 2 * self.settings.count_offset).astype(np.float32))
+        return weights if given is None else weights * given
+
+
+def mask_pool(pool: NDArray[np.int64], offsets: NDArray[np.int64], answers: NDArray[np.int32]) -> Tensor:
+    """Which members of a pool of distinct ids (N,) are no known answers of each positive: (B, N)."""
+    return kernels.mask_known(torch.from_numpy(pool), torch.from_numpy(offsets), torch.from_numpy(answers))
+
+
+def _padded_choice(
+    generator: np.random.Generator, members: NDArray[np.int32], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """`count` ids of which the first min(count, members) are distinct draws, and which ones those are."""
+    drawn = generator.choice(members, min(count, len(members)), replace=False, shuffle=False).astype(np.int64)
+    pool = np.concatenate([drawn, np.repeat(drawn[:1], count - len(drawn))])
+    return pool, np.arange(count) < len(drawn)
+
+
+class _TypedEntities:
+    """Entities by type: `of` (entities,) gives each one's type."""
+
+    def __init__(self, graph: Graph) -> None:
+        if graph.entity_types is None:
+            raise TransherError(
+                f"training.typed needs a graph whose entities have types, and {graph.name} has none: set it to false."
+            )
+        self.of = graph.entity_types
+        self._order = np.argsort(self.of, kind="stable").astype(np.int32)
+        self._starts = np.searchsorted(self.of[self._order], np.arange(self.of.max() + 2))
+
+    def groups(self, answers: NDArray[np.int32]) -> list[tuple[slice, NDArray[np.int32]]]:
+        """Runs of answers (sorted by type) with one type, each with all entities of that type."""
+        types = self.of[answers]
+        bounds = np.flatnonzero(np.diff(types, prepend=-1, append=-1))
+        return [
+            (slice(int(start), int(stop)), self._members(int(types[start])))
+            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        ]
+
+    def draw(self, answers: NDArray[np.int32], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """uniform: (B, N) in [0, 1) → ids (B, N), each of the type of its row's answer."""
+        types = self.of[answers]
+        start, stop = self._starts[types][:, None], self._starts[types + 1][:, None]
+        return self._order[(start + (stop - start) * uniform).astype(np.int64)].astype(np.int64)
+
+    def _members(self, kind: int) -> NDArray[np.int32]:
+        return self._order[self._starts[kind] : self._starts[kind + 1]]

@@ -1,0 +1,55 @@
+"""The story of a training, a JSON line per report and validation; in TensorBoard too where that is installed."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from transher.files import write_text
+
+HISTORY_FILE = "history.jsonl"
+
+
+class History:
+    """Appends to a run's history. `after` is the step that a training goes on from: later lines, written by a session
+    that was killed before its next checkpoint, are taken back, since those steps will be done again."""
+
+    def __init__(self, folder: Path, after: int = 0) -> None:
+        path = folder / HISTORY_FILE
+        kept = [line for line in read_history(folder) if line["step"] <= after] if after else []
+        write_text(path, "".join(json.dumps(line) + "\n" for line in kept))
+        self._file = path.open("a", encoding="utf-8")
+        self._board: Any = None
+        if find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)  # type: ignore[no-untyped-call]
+
+    def add(self, kind: str, step: int, **values: float) -> None:
+        """A line of `kind` "report" or "validation"."""
+        self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
+        self._file.flush()
+        if self._board is not None:
+            for name, value in values.items():
+                self._board.add_scalar(f"{kind}/{name}", value, step)
+
+    def close(self) -> None:
+        self._file.close()
+        if self._board is not None:
+            self._board.close()
+
+
+def read_history(folder: Path) -> list[dict[str, Any]]:
+    """The lines of a run's history; a last line that a kill cut short is left out."""
+    path = folder / HISTORY_FILE
+    if not path.is_file():
+        return []
+    lines = []
+    for line in path.read_text("utf-8").splitlines():
+        try:
+            lines.append(json.loads(line))
+        except json.JSONDecodeError:
+            break
+    return lines

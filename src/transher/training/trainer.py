@@ -1,0 +1,253 @@
+"""The training loop: batches in, better rows out, until the steps are done, patience ends or somebody says stop."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import Tensor
+
+from transher.errors import TransherError
+from transher.evaluation import evaluate
+from transher.graph.graph import Graph
+from transher.models import build_model
+from transher.models.initialisation import initial_tables
+from transher.models.scorer import Scorer
+from transher.training.batches import Batch, Batches
+from transher.training.checkpoints import Progress, load_state, save_model, save_state
+from transher.training.history import History
+from transher.training.loss import batch_loss
+from transher.training.recipe import Recipe
+from transher.training.schedule import learning_rate, resets_moments
+from transher.training.table import TABLES, Table
+
+
+class Diverged(TransherError):
+    """The loss is no longer a number."""
+
+
+class Interrupted(TransherError):
+    """Somebody asked the training to stop; all is saved."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """How a training is doing, for whoever watches."""
+
+    step: int
+    steps: int
+    loss: float
+    triples_per_second: float
+    seconds_left: float
+
+
+class Watcher:
+    """Hears of a training's progress; does nothing with it."""
+
+    def report(self, report: Report) -> None: ...
+
+    def validated(self, step: int, mrr: float, best: bool) -> None: ...
+
+
+class Trainer:
+    """Trains `recipe` on `graph` and keeps `folder` such that a kill at any time loses little and breaks nothing."""
+
+    def __init__(self, graph: Graph, recipe: Recipe, folder: Path, *, resume: bool = False) -> None:
+        self.graph = graph
+        self.recipe = recipe
+        self.folder = folder
+        self.model = build_model(recipe.model)
+        self.batches = Batches(graph, recipe.training, recipe.model.reciprocal)
+        self.progress = Progress()
+        kind = TABLES[recipe.training.optimizer]
+        if resume:
+            tensors, self.progress = load_state(folder)
+            self.entities, self.relations = kind(tensors["entities"]), kind(tensors["relations"])
+            self._restore(tensors)
+        else:
+            rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
+            entities, relations = initial_tables(
+                self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, recipe.training.seed
+            )
+            self.entities, self.relations = kind(entities), kind(relations)
+        self._stopping = threading.Event()
+
+    @property
+    def scorer(self) -> Scorer:
+        return Scorer(
+            self.model,
+            self.entities.weight,
+            self.relations.weight,
+            len(self.graph.relations),
+            self.recipe.model.reciprocal,
+        )
+
+    def run(self, watcher: Watcher | None = None) -> None:
+        """Train to the end. Raises `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""
+        watcher = watcher or Watcher()
+        settings, validation = self.recipe.training, self.recipe.validation
+        history = History(self.folder, self.progress.step)
+        started, before = time.monotonic(), self.progress.seconds
+        saved = mark = started
+        losses = triples = 0.0
+        try:
+            with self._stops_on_signals():
+                while self.progress.step < settings.steps and not self._out_of_patience():
+                    batch = self.batches.at(self.progress.step)
+                    losses += self.train_step(batch, self.progress.step)
+                    triples += len(batch.anchors)
+                    self.progress.step += 1
+                    step, now = self.progress.step, time.monotonic()
+                    self.progress.seconds = before + now - started
+                    if step % validation.report_every == 0 or step == settings.steps:
+                        since = step % validation.report_every or validation.report_every
+                        self._report(history, watcher, losses / since, triples / (now - mark))
+                        losses, triples, mark = 0.0, 0.0, now
+                    if step % validation.every == 0 or step == settings.steps:
+                        self._validate(history, watcher)
+                        mark = time.monotonic()
+                    if self._stopping.is_set():
+                        break
+                    if step % validation.every == 0 or now - saved > 60 * validation.checkpoint_minutes:
+                        self.save()
+                        saved = time.monotonic()
+        finally:
+            history.close()
+        self.save()
+        if self._stopping.is_set() and self.progress.step < settings.steps and not self._out_of_patience():
+            raise Interrupted(f"stopped at step {self.progress.step} of {settings.steps}; everything is saved.")
+
+    def train_step(self, batch: Batch, step: int) -> float:
+        """One step of gradient descent; gives the loss."""
+        settings = self.recipe.training
+        if resets_moments(settings, step):
+            self.entities.reset()
+            self.relations.reset()
+        entity_rows = self.entities.pull(batch.entity_ids)
+        relation_rows = self.relations.pull(batch.relation_ids)
+        positive, negative = self._scores(batch, entity_rows, relation_rows, step)
+        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights)
+        total = loss + self._penalty(batch, entity_rows, relation_rows)
+        value = float(total.detach())
+        if not math.isfinite(value):
+            raise Diverged(
+                f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights are "
+                f"kept; try --set training.lr={settings.lr / 10:g}, or --set training.warmup={max(100, settings.steps // 20)}."
+            )
+        total.backward()  # type: ignore[no-untyped-call]
+        rate = learning_rate(settings, step)
+        _push(self.entities, batch.entity_ids, entity_rows, rate)
+        _push(self.relations, batch.relation_ids, relation_rows, rate)
+        return value
+
+    def _scores(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        keep = None
+        if self.recipe.training.dropout:
+            keep = self.batches.dropout_mask(step, len(batch.anchors), self.model.entity_width)
+        scores = [
+            self.model.batch_scores(
+                entity_rows,
+                relation_rows,
+                batch.anchors[rows],
+                batch.relations[rows],
+                batch.answers[rows],
+                negatives,
+                batch.side,
+                None if keep is None else keep[rows],
+            )
+            for rows, negatives in batch.groups
+        ]
+        if len(scores) == 1:
+            return scores[0]
+        return torch.cat([positive for positive, _ in scores]), torch.cat([negative for _, negative in scores])
+
+    def _penalty(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor) -> Tensor | float:
+        """λ‖B‖²_F over every relation, and N3: the mean over the batch of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃."""
+        settings = self.recipe.training
+        penalty: Tensor | float = 0.0
+        if settings.translation_l2 and (translation := self.model.translation(relation_rows)) is not None:
+            penalty = settings.translation_l2 * translation.square().sum()
+        if settings.n3:
+            entity_cubes = self.model.moduli(entity_rows).pow(3).sum(1)
+            relation_cubes = self.model.moduli(relation_rows).pow(3).sum(1)
+            cubes = entity_cubes[batch.anchors] + entity_cubes[batch.answers] + relation_cubes[batch.relations]
+            penalty = penalty + settings.n3 * cubes.mean()
+        return penalty
+
+    def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
+        progress, steps = self.progress, self.recipe.training.steps
+        left = progress.seconds / progress.step * (steps - progress.step)
+        rate = learning_rate(self.recipe.training, progress.step - 1)
+        history.add(
+            "report", progress.step, loss=loss, lr=rate, triples_per_second=speed, seconds=progress.seconds
+        )
+        watcher.report(Report(progress.step, steps, loss, speed, left))
+
+    def _validate(self, history: History, watcher: Watcher) -> None:
+        """Rank validation triples; keep the weights if they are the best so far. Without validation triples the
+        latest weights are the ones to keep."""
+        progress = self.progress
+        if not len(self.graph.valid):
+            save_model(self.folder, self.entities.weight, self.relations.weight, progress.step, None)
+            return
+        sample = self.recipe.validation.sample or None
+        mrr = evaluate(self.scorer, self.graph, "valid", sample=sample).overall.mrr
+        best = progress.best_mrr is None or mrr > progress.best_mrr
+        if best:
+            progress.best_mrr, progress.best_step, progress.stale = mrr, progress.step, 0
+            save_model(self.folder, self.entities.weight, self.relations.weight, progress.step, mrr)
+        else:
+            progress.stale += 1
+        history.add("validation", progress.step, mrr=mrr, seconds=progress.seconds)
+        watcher.validated(progress.step, mrr, best)
+
+    def _out_of_patience(self) -> bool:
+        patience = self.recipe.validation.patience
+        return bool(patience) and self.progress.stale >= patience
+
+    def save(self) -> None:
+        """A checkpoint to go on from; before the first validation also weights to answer from."""
+        tensors = {"entities": self.entities.weight, "relations": self.relations.weight}
+        for name, table in (("entities", self.entities), ("relations", self.relations)):
+            tensors |= {f"{name}.{key}": tensor for key, tensor in table.state.items()}
+        self.progress.updates = self.entities.updates
+        if self.progress.best_mrr is None:
+            save_model(self.folder, self.entities.weight, self.relations.weight, self.progress.step, None)
+        save_state(self.folder, tensors, self.progress)
+
+    def _restore(self, tensors: dict[str, Tensor]) -> None:
+        for name, table in (("entities", self.entities), ("relations", self.relations)):
+            table.updates = self.progress.updates
+            table.state = {key: tensors[f"{name}.{key}"] for key in table.state_names}
+
+    @contextmanager
+    def _stops_on_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the loop after the step at hand; a second Ctrl-C is as abrupt as ever."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stopping.set()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def _push(table: Table, ids: Tensor, rows: Tensor, rate: float) -> None:
+    if rows.grad is not None:
+        with torch.no_grad():
+            table.push(ids, rows.grad, rate)
