@@ -1,0 +1,43 @@
+"""TranSHER: the missing facts of a knowledge graph, from embeddings that train in minutes on plain CPUs.
+
+    import transher
+    run = transher.train(transher.load_graph("world"))
+    run.evaluate()
+    run.predict(head="France", relation="borders")
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from transher.errors import TransherError
+    from transher.graph import Graph, load_graph
+    from transher.run import Run, load, train
+    from transher.training.defaults import default_recipe
+    from transher.training.recipe import Recipe
+
+# Loaded on first use, so that `transher --help` and reading a graph do not wait for torch.
+_HOMES = {
+    "Graph": "transher.graph",
+    "Recipe": "transher.training.recipe",
+    "Run": "transher.run",
+    "TransherError": "transher.errors",
+    "default_recipe": "transher.training.defaults",
+    "load": "transher.run",
+    "load_graph": "transher.graph",
+    "train": "transher.run",
+}
+
+__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "load", "load_graph", "train"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'transher' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

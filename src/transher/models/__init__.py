@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from transher.models.complex import ComplEx
 from transher.models.distmult import DistMult
 from transher.models.hole import HolE
@@ -15,7 +17,9 @@ from transher.models.transe import TransE, TransEL2
 from transher.models.transh import TransH
 from transher.models.transher import TranSHER
 from transher.models.transr import TransR
-from transher.training.recipe import ModelSettings
+
+if TYPE_CHECKING:
+    from transher.training.recipe import ModelSettings
 
 MODELS: dict[str, type[Model]] = {
     model.name: model

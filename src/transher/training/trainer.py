@@ -119,6 +119,9 @@ class Trainer:
                     if step % validation.every == 0 or now - saved > 60 * validation.checkpoint_minutes:
                         self.save()
                         saved = time.monotonic()
+        except Diverged:
+            self._keep_last_good()
+            raise
         finally:
             history.close()
         self.save()
@@ -222,6 +225,11 @@ class Trainer:
         if self.progress.best_mrr is None:
             save_model(self.folder, self.entities.weight, self.relations.weight, self.progress.step, None)
         save_state(self.folder, tensors, self.progress)
+
+    def _keep_last_good(self) -> None:
+        """After a loss that is no number: these weights, unless better ones are on disk or these are spoilt too."""
+        if self.progress.best_mrr is None and bool(self.entities.weight.isfinite().all()):
+            save_model(self.folder, self.entities.weight, self.relations.weight, self.progress.step, None)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         for name, table in (("entities", self.entities), ("relations", self.relations)):

@@ -1,0 +1,217 @@
+"""A run: the folder that a training leaves, and everything that can be asked of it."""
+
+from __future__ import annotations
+
+import json
+import platform
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from transher.errors import InputError, TransherError, UsageError
+from transher.evaluation import Evaluation, evaluate
+from transher.files import sha256, write_json
+from transher.graph.graph import Graph, Split
+from transher.graph.storage import load_graph_folder, save_graph
+from transher.models import build_model
+from transher.models.scorer import Scorer
+from transher.prediction.answers import Known, predict
+from transher.training.checkpoints import MODEL_FILE, read_tensors
+from transher.training.defaults import default_recipe
+from transher.training.recipe import Recipe
+from transher.training.trainer import Trainer, Watcher
+
+FORMAT = 1
+RECIPE_FILE, GRAPH_FOLDER, EVALUATION_FILE, MANIFEST_FILE = "recipe.toml", "graph", "evaluation.json", "manifest.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model with its graph and its recipe, in the folder where they lie."""
+
+    folder: Path
+    graph: Graph
+    recipe: Recipe
+    scorer: Scorer
+    manifest: dict[str, Any] | None  # None while the training has not come to its end
+    _temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+
+    def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
+        """Rank every triple of the split."""
+        return evaluate(self.scorer, self.graph, split, progress=progress)
+
+    def predict(
+        self,
+        *,
+        head: str | None = None,
+        relation: str | None = None,
+        tail: str | None = None,
+        top: int = 10,
+        known: Known = "mark",
+    ) -> pd.DataFrame:
+        """The best answers for the one of head, relation and tail that is not given, in names."""
+        return predict(self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known)
+
+    def score(self, triples: list[tuple[str, str, str]]) -> pd.DataFrame:
+        """Scores of single triples, given in names or identifiers."""
+        ids = np.array(
+            [
+                (self.graph.entities.find(head), self.graph.relations.find(relation), self.graph.entities.find(tail))
+                for head, relation, tail in triples
+            ],
+            dtype=np.int64,
+        ).reshape(-1, 3)
+        table = pd.DataFrame(triples, columns=["head", "relation", "tail"])
+        table["score"] = self.scorer.score_triples(torch.from_numpy(ids)).numpy()
+        return table
+
+    def save(self, folder: str | Path) -> Run:
+        """Copy the run to a folder of its own; the folder appears only once it is whole."""
+        target = Path(folder)
+        _refuse_to_overwrite(target)
+        beside = target.with_name(f".{target.name}.part")
+        shutil.rmtree(beside, ignore_errors=True)
+        shutil.copytree(self.folder, beside)
+        beside.rename(target)
+        return load(target)
+
+
+def train(
+    graph: Graph,
+    out: str | Path | None = None,
+    *,
+    recipe: Recipe | None = None,
+    resume: bool = False,
+    watcher: Watcher | None = None,
+) -> Run:
+    """Train on a graph and leave a run folder at `out` (or in a temporary place, for `Run.save` to keep).
+
+    Without a recipe the settings come from the graph's size. With `resume`, a training that was stopped goes on from
+    its last checkpoint, with the recipe and the graph in its folder, and ends in the weights that it would have had.
+    """
+    temporary = tempfile.TemporaryDirectory(prefix="transher-") if out is None else None
+    folder = Path(out if temporary is None else temporary.name)  # type: ignore[arg-type]
+    if resume:
+        if recipe is not None:
+            raise UsageError("a training that goes on keeps its recipe: leave the settings out, or train to a new folder.")
+        if (folder / MANIFEST_FILE).exists():
+            raise UsageError(f"{folder} is finished: there is nothing to go on with.")
+        recipe, graph = _saved_recipe(folder), load_graph_folder(folder / GRAPH_FOLDER)
+    else:
+        _refuse_to_overwrite(folder)
+        recipe = recipe or default_recipe(
+            len(graph.entities), len(graph.train), typed=graph.entity_types is not None and bool(graph.candidates)
+        )
+        save_graph(graph, folder / GRAPH_FOLDER)
+        recipe.save(folder / RECIPE_FILE)
+    trainer = Trainer(graph, recipe, folder, resume=resume)
+    trainer.run(watcher)
+    seconds, steps = trainer.progress.seconds, trainer.progress.step
+    del trainer  # its tables, before the best weights are read
+    if len(graph.test):
+        scorer = _load_scorer(folder, recipe, graph)
+        write_json(folder / EVALUATION_FILE, evaluate(scorer, graph, "test").to_dict())
+    write_manifest(folder, recipe, seconds=seconds, steps=steps)
+    run = load(folder)
+    return run if temporary is None else Run(run.folder, run.graph, run.recipe, run.scorer, run.manifest, temporary)
+
+
+def load(folder: str | Path) -> Run:
+    """A run from its folder. What the manifest lists must still have its hash; a run whose training has not ended
+    answers from the best weights so far, and has no manifest."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a run: there is no such folder.")
+    manifest = None
+    if (folder / MANIFEST_FILE).exists():
+        manifest = _checked_manifest(folder)
+    recipe = _saved_recipe(folder)
+    graph = load_graph_folder(folder / GRAPH_FOLDER)
+    return Run(folder, graph, recipe, _load_scorer(folder, recipe, graph), manifest)
+
+
+def write_manifest(folder: Path, recipe: Recipe, **cost: float) -> None:
+    """The last file of a run: with it, the run is finished."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
+    write_json(
+        folder / MANIFEST_FILE,
+        {
+            "format": FORMAT,
+            "versions": {name: _version(name) for name in ("transher", "torch", "numpy", "pyarrow")}
+            | {"python": platform.python_version()},
+            "machine": {"processor": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads()},
+            "seed": recipe.training.seed,
+            "cost": cost,
+            "files": {str(path.relative_to(folder)): sha256(path) for path in files},
+        },
+    )
+
+
+def _is_listed(path: Path) -> bool:
+    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not path.name.startswith(".")
+
+
+def _checked_manifest(folder: Path) -> dict[str, Any]:
+    path = folder / MANIFEST_FILE
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        found, files = manifest["format"], manifest["files"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again.") from None
+    if found != FORMAT:
+        raise InputError(f"has format {found}, and this version of transher reads {FORMAT}.", file=path)
+    for name, digest in files.items():
+        if not (folder / name).is_file():
+            raise InputError("is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run.")
+        # The checkpoint is large, nothing is answered from it, and it carries a hash of its own for who goes on from it.
+        if name != "optimizer.safetensors" and sha256(folder / name) != digest:
+            raise InputError(
+                "does not have the hash that the manifest says.",
+                file=folder / name,
+                remedy="It was cut short or changed after the training: take a copy of the run, or train again.",
+            )
+    return manifest
+
+
+def _saved_recipe(folder: Path) -> Recipe:
+    path = folder / RECIPE_FILE
+    if not path.is_file():
+        raise TransherError(f"{folder} is not a run: it has no {RECIPE_FILE}.")
+    return Recipe.load(path)
+
+
+def _load_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Scorer:
+    tensors, _ = read_tensors(folder / MODEL_FILE)
+    model = build_model(recipe.model)
+    relation_rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
+    expected = {
+        "entities": (len(graph.entities), model.entity_width),
+        "relations": (relation_rows, model.relation_width),
+    }
+    for name, shape in expected.items():
+        if name not in tensors or tuple(tensors[name].shape) != shape:
+            found = tuple(tensors[name].shape) if name in tensors else "nothing"
+            raise InputError(f"has {found} for {name}, where recipe and graph say {shape}.", file=folder / MODEL_FILE)
+    return Scorer(model, tensors["entities"], tensors["relations"], len(graph.relations), recipe.model.reciprocal)
+
+
+def _refuse_to_overwrite(folder: Path) -> None:
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(
+            f"{folder} is already there and not empty. Choose another folder, or go on with what is in it with --resume."
+        )
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,29 @@
+"""The recipe that a graph gets when nobody gives one: chosen from its size, and shown to whoever trains."""
+
+from __future__ import annotations
+
+from transher.training.recipe import ModelSettings, Recipe, TrainingSettings, ValidationSettings
+
+
+def default_recipe(entity_count: int, triple_count: int, model: str = "transher", typed: bool = False) -> Recipe:
+    """Settings by size. Small graphs want many passes in few dimensions, since they overfit before they are slow;
+    large ones want width, which a table of some gigabytes bounds."""
+    if triple_count < 50_000:
+        k, steps, batch, negatives, lr = 128, 4_000, 512, 128, 2e-3
+    elif entity_count < 200_000:
+        k, steps, batch, negatives, lr = 512, 20_000, 1024, 256, 1e-3
+    else:
+        k, steps, batch, negatives, lr = 200, 50_000, 1024, 256, 1e-3
+    if model in ("rescal", "transr"):  # k·k numbers a relation
+        k = min(k, 64)
+    return Recipe(
+        model=ModelSettings(name=model, k=k, gamma=_GAMMA.get(model, 6.0), init=_INIT.get(model, "U_U_U")),
+        training=TrainingSettings(steps=steps, batch=batch, negatives=negatives, lr=lr, typed=typed),
+        validation=ValidationSettings(every=max(500, steps // 10)),
+    )
+
+
+# From the authors' settings for FB15k-237 where they give any.
+_GAMMA = {"transe": 9.0, "rotate": 9.0, "transe-l2": 9.0, "transh": 9.0, "transr": 9.0, "complex": 200.0,
+          "distmult": 200.0}  # fmt: skip
+_INIT = {"transher": "U_N_N"}
