@@ -1,0 +1,35 @@
+# Each target makes its own virtual environment and installs pinned dependencies into it.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*') CMakeLists.txt pyproject.toml constraints.txt
+
+.PHONY: demo test check bench bench-quick clean
+
+demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
+	rm -rf runs/demo
+	$(BIN)/transher train world --out runs/demo
+	$(BIN)/transher predict runs/demo --head France --relation borders --top 5
+	$(BIN)/transher predict runs/demo --relation uses_currency --tail Euro --top 5 --known hide
+	$(BIN)/transher predict runs/demo --head Kenya --tail Africa --top 3
+
+test: check  ## style, types and the test suite
+	$(BIN)/python -m pytest -n 2
+
+check: $(VENV)/.developing
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+$(VENV)/.installed: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt .
+	touch $@
+
+$(VENV)/.developing: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[dev]'
+	touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build dist runs/demo

@@ -1,0 +1,136 @@
+"""What people see in the terminal: tables on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rich import box
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from transher.training.recipe import Recipe
+    from transher.training.trainer import Report
+
+OUTPUT = Console(highlight=False, soft_wrap=True)
+MESSAGES = Console(stderr=True, highlight=False)
+
+
+class Figures(Protocol):
+    """What a row of metrics shows."""
+
+    mrr: float
+    mr: float
+    hits_at_1: float
+    hits_at_3: float
+    hits_at_10: float
+    count: int
+
+
+def note(text: str) -> None:
+    MESSAGES.print(text, markup=False)
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Columns whose values are all numbers go to the right."""
+    rows = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for position, column in enumerate(columns):
+        numeric = bool(rows) and all(_looks_numeric(row[position]) for row in rows)
+        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+    OUTPUT.print(table)
+
+
+def print_metrics(title: str, rows: dict[str, Figures]) -> None:
+    """One line of metrics for each name."""
+    print_table(
+        title,
+        ["", "MRR", "MR", "Hits@1", "Hits@3", "Hits@10", "queries"],
+        (
+            (name, f"{row.mrr:.4f}", f"{row.mr:.1f}", f"{row.hits_at_1:.4f}", f"{row.hits_at_3:.4f}",
+             f"{row.hits_at_10:.4f}", f"{row.count:,}")
+            for name, row in rows.items()
+        ),
+    )  # fmt: skip
+
+
+def print_recipe(recipe: Recipe, reason: str) -> None:
+    """The settings of a training, on two lines a section."""
+    MESSAGES.print(reason, markup=False)
+    for section, values in recipe.model_dump().items():
+        shown = " ".join(f"{key}={value}" for key, value in values.items())
+        MESSAGES.print(f"  [bold]{section}[/bold] {shown}", soft_wrap=False)
+
+
+def _number(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _looks_numeric(text: str) -> bool:
+    return text == "" or text.replace(",", "").replace("%", "").lstrip("+-−").replace(".", "", 1).isdigit()
+
+
+@contextmanager
+def progress_bar(what: str, unit: str = "") -> Iterator[Any]:
+    """A bar for callbacks of the form (done, total)."""
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn(unit), TimeRemainingColumn(),
+        console=MESSAGES, transient=True,
+    ) as progress:  # fmt: skip
+        task = progress.add_task(what, total=None)
+
+        def update(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        yield update
+
+
+class TrainingDisplay:
+    """A bar with loss, speed and time left, and a line for each validation."""
+
+    def __enter__(self) -> TrainingDisplay:
+        self._progress = Progress(
+            TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"),
+            TextColumn("{task.fields[numbers]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
+            console=MESSAGES,
+        )  # fmt: skip
+        self._progress.start()
+        self._task: TaskID | None = None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def report(self, report: Report) -> None:
+        if self._task is None:
+            self._task = self._progress.add_task("", total=report.steps, numbers="", left="")
+        self._progress.update(
+            self._task,
+            completed=report.step,
+            numbers=f"loss {report.loss:.4f} · {report.triples_per_second:,.0f} triples/s",
+            left=f"{_span(report.seconds_left)} left",
+        )
+
+    def validated(self, step: int, mrr: float, best: bool) -> None:
+        self._progress.print(f"step {step:>7,}  validation MRR {mrr:.4f}{'  (best)' if best else ''}")
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{rest:02}"

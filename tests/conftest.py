@@ -1,0 +1,44 @@
+"""Small graphs that many tests share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from transher.graph.graph import Graph
+from transher.graph.vocabulary import Vocabulary
+
+
+def make_graph(
+    train: list[tuple[int, int, int]] | np.ndarray,
+    valid: list[tuple[int, int, int]] | np.ndarray = (),  # type: ignore[assignment]
+    test: list[tuple[int, int, int]] | np.ndarray = (),  # type: ignore[assignment]
+    *,
+    entities: int | None = None,
+    relations: int | None = None,
+    **more: object,
+) -> Graph:
+    """A graph of given ids, whose entities are called e000, e001, … and relations r0, r1, …"""
+    splits = [np.array(part, dtype=np.int32).reshape(-1, 3) for part in (train, valid, test)]
+    everything = np.concatenate(splits)
+    entities = entities or int(everything[:, ::2].max()) + 1
+    relations = relations or int(everything[:, 1].max()) + 1
+    return Graph(
+        "small",
+        Vocabulary("entity", pa.array([f"e{i:03}" for i in range(entities)])),
+        Vocabulary("relation", pa.array([f"r{i}" for i in range(relations)])),
+        *splits,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture(scope="session")
+def ring() -> Graph:
+    """60 entities in a ring: r0 leads to the next, r1 back, r2 two on. Learnable, with something held out."""
+    count = 60
+    triples = [(i, 0, (i + 1) % count) for i in range(count)]
+    triples += [(i, 1, (i - 1) % count) for i in range(count)]
+    triples += [(i, 2, (i + 2) % count) for i in range(count)]
+    held_out = triples[2::15]
+    return make_graph([t for t in triples if t not in held_out], held_out[::2], held_out[1::2])
