@@ -216,6 +216,10 @@ class Trainer:
         patience = self.recipe.validation.patience
         return bool(patience) and self.progress.stale >= patience
 
+    def stop(self) -> None:
+        """Ask `run` to save and end after the step at hand."""
+        self._stopping.set()
+
     def save(self) -> None:
         """A checkpoint to go on from; before the first validation also weights to answer from."""
         tensors = {"entities": self.entities.weight, "relations": self.relations.weight}
@@ -244,7 +248,7 @@ class Trainer:
             return
 
         def stop(number: int, frame: FrameType | None) -> None:
-            self._stopping.set()
+            self.stop()
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
         previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

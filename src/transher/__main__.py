@@ -1,0 +1,5 @@
+"""`python -m transher`."""
+
+from transher.cli import main
+
+main(prog_name="transher")

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from transher.evaluation import evaluate
+from transher.graph.graph import Graph
+from transher.models import MODELS
+from transher.training.checkpoints import MODEL_FILE, load_state, read_tensors
+from transher.training.history import read_history
+from transher.training.recipe import Recipe
+from transher.training.trainer import Diverged, Report, Trainer, Watcher
+from tests.conftest import make_graph
+
+QUICK = ["model.k=16", "training.steps=60", "training.batch=32", "training.negatives=16", "validation.every=20"]
+
+
+def recipe(*settings: str) -> Recipe:
+    return Recipe().with_settings([*QUICK, "validation.report_every=10", *settings])
+
+
+def train(graph: Graph, folder: Path, *settings: str) -> Trainer:
+    trainer = Trainer(graph, recipe(*settings), folder)
+    trainer.run()
+    return trainer
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
+    gamma = {"distmult": 30, "complex": 30, "seek": 30, "hole": 30}.get(name, 4)
+    settings = [f"model.name={name}", f"model.gamma={gamma}", "training.steps=300", "training.lr=0.02", "validation.every=300"]
+    before = Trainer(ring, recipe(*settings), tmp_path).scorer
+    start = evaluate(before, ring, "train").overall.mrr
+    end = evaluate(train(ring, tmp_path, *settings).scorer, ring, "train").overall.mrr
+    assert end > max(0.15, 1.5 * start)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["training.loss=cross-entropy"],
+        ["training.loss=margin"],
+        ["training.pool=independent"],
+        ["training.optimizer=adam", "training.schedule=step"],
+        ["training.optimizer=adagrad", "training.lr=0.1"],
+        ["training.filter_known=false"],
+        ["model.reciprocal=true"],
+        ["training.dropout=0.1"],
+        ["training.n3=0.001"],
+        ["model.name=complex", "model.gamma=30", "training.n3=0.001"],
+        ["training.schedule=cosine", "training.warmup=20"],
+        ["training.weighting=none"],
+    ],
+    ids=" ".join,
+)
+def test_every_setting_learns(ring: Graph, tmp_path: Path, settings: list[str]) -> None:
+    trainer = train(ring, tmp_path, "training.steps=300", "training.lr=0.02", "validation.every=300", *settings)
+    assert evaluate(trainer.scorer, ring, "train").overall.mrr > 0.2
+
+
+def test_the_penalty_on_translations_shrinks_them(ring: Graph, tmp_path: Path) -> None:
+    free = train(ring, tmp_path / "free", "training.translation_l2=0")
+    held = train(ring, tmp_path / "held", "training.translation_l2=1.0")
+    size = [trainer.model.translation(trainer.relations.weight).norm().item() for trainer in (free, held)]  # type: ignore[union-attr]
+    assert size[1] < size[0] / 2
+
+
+def test_the_same_seed_gives_the_same_weights(ring: Graph, tmp_path: Path) -> None:
+    first, second = (train(ring, tmp_path / name, "training.dropout=0.1") for name in "ab")
+    assert torch.equal(first.entities.weight, second.entities.weight)
+    assert torch.equal(first.relations.weight, second.relations.weight)
+    other = train(ring, tmp_path / "c", "training.dropout=0.1", "training.seed=1")
+    assert not torch.equal(first.entities.weight, other.entities.weight)
+
+
+class StopAt(Watcher):
+    """Asks the training to stop, as Ctrl-C does."""
+
+    def __init__(self, trainer: Trainer, step: int) -> None:
+        self.trainer, self.step = trainer, step
+
+    def report(self, report: Report) -> None:
+        if report.step == self.step:
+            self.trainer.stop()
+
+
+@pytest.mark.parametrize("settings", [[], ["training.optimizer=adam", "training.schedule=step"], ["training.dropout=0.2"]])
+def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
+    ring: Graph, tmp_path: Path, settings: list[str]
+) -> None:
+    whole = train(ring, tmp_path / "whole", *settings)
+    stopped = Trainer(ring, recipe(*settings), tmp_path / "stopped")
+    with pytest.raises(Exception, match="stopped at step 30 of 60"):
+        stopped.run(StopAt(stopped, 30))
+    resumed = Trainer(ring, recipe(*settings), tmp_path / "stopped", resume=True)
+    assert resumed.progress.step == 30
+    resumed.run()
+    assert torch.equal(whole.entities.weight, resumed.entities.weight)
+    assert torch.equal(whole.relations.weight, resumed.relations.weight)
+    for name in ("whole", "stopped"):
+        assert [line["step"] for line in read_history(tmp_path / name) if line["kind"] == "report"] == [10, 20, 30, 40, 50, 60]
+    best = [read_tensors(tmp_path / name / MODEL_FILE) for name in ("whole", "stopped")]
+    assert torch.equal(best[0][0]["entities"], best[1][0]["entities"])
+    assert best[0][1] == best[1][1]
+
+
+def test_history_beyond_the_checkpoint_is_taken_back(ring: Graph, tmp_path: Path) -> None:
+    trainer = Trainer(ring, recipe(), tmp_path)
+    with pytest.raises(Exception, match="stopped"):
+        trainer.run(StopAt(trainer, 30))
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write(json.dumps({"kind": "report", "step": 40, "loss": 1.0}) + '\n{"kind": "rep')
+    Trainer(ring, recipe(), tmp_path, resume=True).run()
+    assert [line["step"] for line in read_history(tmp_path) if line["kind"] == "report"] == [10, 20, 30, 40, 50, 60]
+
+
+def test_the_best_weights_are_kept_and_not_the_last(ring: Graph, tmp_path: Path) -> None:
+    trainer = train(ring, tmp_path, "training.steps=200", "training.lr=0.05")
+    tensors, metadata = read_tensors(tmp_path / MODEL_FILE)
+    validations = {line["step"]: line["mrr"] for line in read_history(tmp_path) if line["kind"] == "validation"}
+    assert metadata["mrr"] == max(validations.values()) == trainer.progress.best_mrr
+    assert validations[metadata["step"]] == metadata["mrr"]
+    assert torch.equal(tensors["entities"], trainer.entities.weight) == (metadata["step"] == 200)
+
+
+def test_patience_ends_a_training_that_no_longer_gains(ring: Graph, tmp_path: Path) -> None:
+    trainer = train(ring, tmp_path, "training.steps=5000", "training.lr=1e-9", "validation.patience=2")
+    assert trainer.progress.step == 60
+
+
+def test_a_loss_that_is_no_number_stops_with_a_remedy_and_keeps_weights(ring: Graph, tmp_path: Path) -> None:
+    trainer = Trainer(ring, recipe("model.name=distmult", "training.lr=1e30"), tmp_path)
+    with pytest.raises(Diverged, match=r"at step \d+.*training\.lr="):
+        trainer.run()
+    tensors, _ = read_tensors(tmp_path / MODEL_FILE)
+    assert tensors["entities"].isfinite().all()
+
+
+def test_without_validation_triples_the_last_weights_are_kept(tmp_path: Path) -> None:
+    trainer = train(make_graph([(0, 0, 1), (1, 0, 2), (2, 0, 3)]), tmp_path)
+    assert torch.equal(read_tensors(tmp_path / MODEL_FILE)[0]["entities"], trainer.entities.weight)
+
+
+def test_the_state_on_disk_is_that_of_the_last_step(ring: Graph, tmp_path: Path) -> None:
+    trainer = train(ring, tmp_path)
+    tensors, progress = load_state(tmp_path)
+    assert progress.step == 60
+    assert torch.equal(tensors["entities"], trainer.entities.weight)
+    assert torch.equal(tensors["relations.v"], trainer.relations.state["v"])
