@@ -45,14 +45,18 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.triple)
 
-    def where(self, mask: NDArray[np.bool_]) -> Ranks:
-        """The ranks of the queries that `mask` (q,) chooses."""
+    def take(self, chosen: NDArray[np.int64]) -> Ranks:
+        """The ranks of the queries at the positions `chosen`."""
         return Ranks(
-            self.triple[mask], self.triples[mask], self.side[mask], self.optimistic[mask], self.pessimistic[mask]
+            self.triple[chosen],
+            self.triples[chosen],
+            self.side[chosen],
+            self.optimistic[chosen],
+            self.pessimistic[chosen],
         )
 
     def of_side(self, side: Side) -> Ranks:
-        return self.where(self.side == SIDES.index(side))
+        return self.take(np.flatnonzero(self.side == SIDES.index(side)))
 
     def to_arrow(self) -> pa.Table:
         """A table with a row per query; sides as words, so that it can be read without this package."""
