@@ -1,0 +1,72 @@
+"""How many candidates beat an answer and how many tie with it: the one inner loop of full ranking."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transher.errors import TransherError
+from transher.graph.known import KnownAnswers
+from transher.models.model import Side
+from transher.models.scorer import Scorer
+
+Ids = NDArray[np.integer[Any]]
+Counts = NDArray[np.int64]
+
+# Two score matrices are held at a time, of distinct queries and of all: 32 MB each in single precision.
+_SCORES = 1 << 23
+# Candidate rows, and the scores of one chunk of candidates, before they go into the matrix: 16 MB each.
+_CANDIDATE_VALUES = 1 << 22
+
+
+def queries_at_a_time(scorer: Scorer) -> int:
+    """How many queries one call may count without their scores, or their relations' rows, outgrowing the memory."""
+    return max(1, _SCORES // max(scorer.entity_count, scorer.model.relation_width))
+
+
+def count_better_and_tied(
+    scorer: Scorer, anchors: Ids, relations: Ids, answers: Ids, side: Side, known: KnownAnswers
+) -> tuple[Counts, Counts]:
+    """How many entities, other than the answer and the known answers, score above it and how many the same.
+
+    anchors, relations, answers: ids (B,) → two counts (B,). A query that occurs with several answers is scored once.
+    The answer's score comes from the same matrix as its rivals', so equal rows tie exactly.
+    """
+    distinct, row_of = np.unique(np.stack([anchors, relations], 1), axis=0, return_inverse=True)
+    scores = _scores(scorer, distinct[:, 0], distinct[:, 1], side)
+    refuse_nan(scores)
+
+    rows, columns = as_tensor(row_of.reshape(-1)), as_tensor(answers)
+    own = scores[rows, columns][:, None]
+
+    # A removed candidate becomes NaN, which is neither better than anything nor equal to anything.
+    offsets, removed = known.of(distinct[:, 0], distinct[:, 1])
+    removed_rows = np.repeat(np.arange(len(distinct)), np.diff(offsets))
+    scores[as_tensor(removed_rows), as_tensor(removed)] = torch.nan
+    rivals = scores[rows]
+    rivals[torch.arange(len(rows)), columns] = torch.nan
+    return (rivals > own).sum(1).numpy(), (rivals == own).sum(1).numpy()
+
+
+def refuse_nan(scores: Tensor) -> None:
+    """NaN compares as false with everything, so a broken model would seem to rank every answer first."""
+    if scores.numel() and bool(scores.amax().isnan()):
+        raise TransherError(
+            "The model gives scores that are not a number (NaN), so its answers cannot be ranked. Its training has "
+            "diverged: train again with a smaller learning rate, or go back to an earlier checkpoint."
+        )
+
+
+def _scores(scorer: Scorer, anchors: Ids, relations: Ids, side: Side) -> Tensor:
+    """Scores (B, entities), filled by chunks of candidates that are small beside it."""
+    chunk = max(1, _CANDIDATE_VALUES // max(len(anchors), scorer.model.entity_width))
+    return scorer.scores(as_tensor(anchors), as_tensor(relations), side, chunk)
+
+
+def as_tensor(ids: Ids) -> Tensor:
+    """Ids as torch indexes with them."""
+    return torch.from_numpy(ids.astype(np.int64))

@@ -1,0 +1,103 @@
+"""Ranks: what a ranking leaves behind, one row per query, in memory and as Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from transher.errors import InputError
+from transher.files import replacing
+from transher.graph.graph import Triples
+from transher.models.model import SIDES, Side
+
+Progress = Callable[[int, int], None]  # queries done, queries in all
+
+_COLUMNS = ("triple", "head", "relation", "tail", "side", "optimistic", "pessimistic")
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Ranks of q queries, two for each triple that was ranked: all that ask for heads, then all that ask for tails."""
+
+    triple: NDArray[np.int64]  # (q,), the triple's position in its split
+    triples: Triples  # (q, 3), its ids
+    side: NDArray[np.int8]  # (q,), positions in SIDES
+    optimistic: NDArray[np.int64]  # (q,), 1 + how many are better
+    pessimistic: NDArray[np.int64]  # (q,), that and how many are tied
+
+    @property
+    def realistic(self) -> NDArray[np.float64]:
+        """1 + better + ½·tied (q,): the mean over all orders of the tied."""
+        return (self.optimistic + self.pessimistic) / 2
+
+    @property
+    def tied(self) -> NDArray[np.bool_]:
+        """Whether another candidate had the same score as the answer (q,)."""
+        return self.optimistic < self.pessimistic
+
+    def __len__(self) -> int:
+        return len(self.triple)
+
+    def take(self, chosen: NDArray[np.int64]) -> Ranks:
+        """The ranks of the queries at the positions `chosen`."""
+        return Ranks(
+            self.triple[chosen],
+            self.triples[chosen],
+            self.side[chosen],
+            self.optimistic[chosen],
+            self.pessimistic[chosen],
+        )
+
+    def of_side(self, side: Side) -> Ranks:
+        return self.take(np.flatnonzero(self.side == SIDES.index(side)))
+
+    def to_arrow(self) -> pa.Table:
+        """A table with a row per query; sides as words, so that it can be read without this package."""
+        sides = pa.DictionaryArray.from_arrays(pa.array(self.side), pa.array(SIDES))
+        head, relation, tail = self.triples.T
+        columns = (self.triple, head, relation, tail, sides, self.optimistic, self.pessimistic)
+        return pa.table(dict(zip(_COLUMNS, columns, strict=True)))
+
+    @classmethod
+    def from_arrow(cls, table: pa.Table) -> Ranks:
+        sides = pa.compute.index_in(table["side"].cast(pa.string()), pa.array(SIDES))
+        ids = [table[name].to_numpy().astype(np.int32) for name in ("head", "relation", "tail")]
+        return cls(
+            table["triple"].to_numpy(),
+            np.stack(ids, axis=1),
+            sides.to_numpy().astype(np.int8),
+            table["optimistic"].to_numpy(),
+            table["pessimistic"].to_numpy(),
+        )
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as file:
+            pq.write_table(self.to_arrow(), file)
+
+    @classmethod
+    def load(cls, path: Path) -> Ranks:
+        try:
+            table = pq.read_table(path, columns=list(_COLUMNS))
+        except (pa.ArrowException, OSError) as error:
+            remedy = "Evaluate the run again to write it anew."
+            raise InputError(f"cannot be read as ranks: {error}.", file=path, remedy=remedy) from error
+        return cls.from_arrow(table)
+
+
+def both_sides(triples: Triples, counts: dict[Side, tuple[NDArray[Any], NDArray[Any]]]) -> Ranks:
+    """Ranks of n triples from how many are (better, tied), both (n,), on each side."""
+    better, tied = (np.concatenate([counts[side][which] for side in SIDES]) for which in (0, 1))
+    return Ranks(
+        triple=np.tile(np.arange(len(triples)), 2),
+        triples=np.tile(triples, (2, 1)),
+        side=np.repeat(np.arange(2, dtype=np.int8), len(triples)),
+        optimistic=1 + better,
+        pessimistic=1 + better + tied,
+    )
