@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
-    from transher.run import Run, load, train
+    from transher.run import Run, load, resume, train
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
 
@@ -27,10 +27,11 @@ _HOMES = {
     "default_recipe": "transher.training.defaults",
     "load": "transher.run",
     "load_graph": "transher.graph",
+    "resume": "transher.run",
     "train": "transher.run",
 }
 
-__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "load", "load_graph", "train"]
+__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "load", "load_graph", "resume", "train"]
 
 
 def __getattr__(name: str) -> Any:

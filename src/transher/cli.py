@@ -13,8 +13,7 @@ import click
 from transher.errors import TransherError, UsageError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
+    from transher.graph import Graph
     from transher.run import Run
     from transher.training.recipe import Recipe
 
@@ -39,6 +38,10 @@ class Commands(click.Group):
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+reading_options = _all_of(
+    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or number."),
+    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="What to do with test triples of unseen entities."),
+)
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 
 
@@ -59,26 +62,29 @@ def datasets(as_json: bool) -> None:
     from transher.display import print_table
     from transher.graph import list_benchmarks
 
-    rows = list_benchmarks()
+    listings = list_benchmarks()
     if as_json:
-        return _print_json(rows)
+        _print_json([listing.to_dict() for listing in listings])
+        return
     columns = ["name", "entities", "relations", "train", "valid", "test", "where"]
-    return print_table("", columns, ([row[column] for column in columns] for row in rows))
+    print_table("", columns, ([listing.to_dict()[column] for column in columns] for listing in listings))
 
 
 @main.command()
 @click.argument("graph_name", metavar="GRAPH")
+@reading_options
 @as_json
-def stats(graph_name: str, as_json: bool) -> None:
+def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
     """Show what a graph is made of: sizes, degrees, relation types and patterns, duplicates, leakage."""
-    from transher.display import note
+    from transher.display import print_statistics
     from transher.graph import graph_statistics
 
-    graph = _load_graph(graph_name)
+    graph = _load_graph(graph_name, reading)
     statistics = graph_statistics(graph)
     if as_json:
-        return _print_json(statistics.to_dict())
-    return note(str(statistics))
+        _print_json(statistics.to_dict())
+    else:
+        print_statistics(graph, statistics)
 
 
 @main.command()
@@ -89,6 +95,7 @@ def stats(graph_name: str, as_json: bool) -> None:
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000.")
 @click.option("--resume", is_flag=True, help="Go on with the training that was stopped in this folder.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@reading_options
 @threads_option
 @as_json
 def train(
@@ -101,30 +108,202 @@ def train(
     seed: int | None,
     threads: int | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Train a model on a graph and leave a run folder.
 
     With no recipe, the settings are chosen from the graph's size and printed. Ctrl-C saves; --resume goes on.
     """
     from transher import run as runs
-    from transher.display import TrainingDisplay, note, print_metrics, print_recipe
-    from transher.graph import load_graph
+    from transher.display import TrainingDisplay, note, print_recipe
 
     _use_threads(threads)
-    if resume:
-        if model or recipe_name or settings or seed is not None:
-            raise UsageError("a training that goes on keeps its recipe: give --resume without --model, --recipe, --set, --seed.")
-        graph = recipe = None
-    else:
-        graph = _load_graph(graph_name)
-        recipe, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
-        print_recipe(recipe, reason)
     with TrainingDisplay() as display:
-        run = runs.train(graph, out, recipe=recipe, resume=resume, watcher=display)
-    evaluation = run.saved_evaluation()
+        if resume:
+            if model or recipe_name or settings or seed is not None:
+                raise UsageError("a training that goes on keeps its recipe: leave --model, --recipe, --set, --seed out.")
+            run = runs.resume(out, watcher=display)
+        else:
+            runs.refuse_to_overwrite(out)
+            graph = _load_graph(graph_name, reading)
+            recipe, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
+            print_recipe(recipe, reason)
+            run = runs.train(graph, out, recipe=recipe, watcher=display)
     if as_json:
-        return _print_json({"run": str(out), "manifest": run.manifest, "evaluation": evaluation})
-    ...
+        _print_json({"run": str(out), "manifest": run.manifest, "evaluation": run.saved_evaluation()})
+        return
+    evaluation = run.saved_evaluation()
+    if evaluation is not None:
+        _show_metrics(f"{run.graph.name}, test, {evaluation['protocol']}", evaluation)
+    note(f"The run is in {out}. Ask it: transher predict {out} --head … --relation …")
 
 
-def _choose_recipe() -> None: ...
+@main.command()
+@run_argument
+@click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+@click.option("--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation.")
+@threads_option
+@as_json
+def evaluate(run_folder: Path, split: Any, by: str | None, threads: int | None, as_json: bool) -> None:
+    """Rank the triples of a split among all entities (or among supplied candidates) and print the metrics."""
+    from transher.display import progress_bar
+
+    _use_threads(threads)
+    run = _load_run(run_folder)
+    with progress_bar("ranking") as update:
+        evaluation = run.evaluate(split, progress=update).to_dict()
+    if as_json:
+        _print_json(evaluation)
+    else:
+        _show_metrics(f"{run.graph.name}, {split}, {evaluation['protocol']}", evaluation, by)
+
+
+@main.command()
+@click.argument("first", metavar="RUN_A", type=click.Path(path_type=Path))
+@click.argument("second", metavar="RUN_B", type=click.Path(path_type=Path))
+@click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+@threads_option
+@as_json
+def compare(first: Path, second: Path, split: Any, threads: int | None, as_json: bool) -> None:
+    """Test whether one run ranks the same queries better than another: paired bootstrap and Wilcoxon."""
+    from transher.display import print_comparison, progress_bar
+    from transher.evaluation.significance import compare as compare_ranks
+
+    _use_threads(threads)
+    ranks = []
+    for folder in (first, second):
+        run = _load_run(folder)
+        with progress_bar(f"ranking {folder}") as update:
+            ranks.append(run.evaluate(split, progress=update).ranks)
+    comparison = compare_ranks(*ranks)
+    if as_json:
+        _print_json({"first": str(first), "second": str(second), "split": split, **comparison.to_dict()})
+    else:
+        print_comparison(str(first), str(second), comparison)
+
+
+@main.command()
+@run_argument
+@click.option("--head", help="Name or identifier of the head.")
+@click.option("--relation", help="Name or identifier of the relation.")
+@click.option("--tail", help="Name or identifier of the tail.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many answers.")
+@click.option("--known", type=click.Choice(["hide", "mark"]), default="mark", show_default=True,
+              help="What to do with answers that the graph has already.")  # fmt: skip
+@threads_option
+@as_json
+def predict(
+    run_folder: Path,
+    head: str | None,
+    relation: str | None,
+    tail: str | None,
+    top: int,
+    known: Any,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Answer a query: give two of --head, --relation and --tail."""
+    from transher.display import print_answers
+
+    if sum(part is not None for part in (head, relation, tail)) != 2:
+        raise UsageError("give two of --head, --relation and --tail; the third is what is asked for.")
+    _use_threads(threads)
+    answers = _load_run(run_folder).predict(head=head, relation=relation, tail=tail, top=top, known=known)
+    if as_json:
+        _print_json(answers.to_dict("records"))
+    else:
+        print_answers(answers, "tail" if tail is None else "head" if head is None else "relation")
+
+
+@main.command()
+@run_argument
+@click.argument("triples_file", metavar="TRIPLES_FILE", type=click.Path(path_type=Path))
+@threads_option
+@as_json
+def score(run_folder: Path, triples_file: Path, threads: int | None, as_json: bool) -> None:
+    """Score triples from a file, given in names or identifiers: tab-separated on standard output."""
+    from transher.graph import read_triples
+
+    _use_threads(threads)
+    scores = _load_run(run_folder).score(read_triples(triples_file))
+    if as_json:
+        _print_json(scores.to_dict("records"))
+    else:
+        scores.to_csv(sys.stdout, sep="\t", index=False)
+
+
+def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
+    from transher.display import note, progress_bar
+    from transher.graph import load_graph
+
+    with progress_bar(f"reading {name}") as update:
+        graph = load_graph(name, progress=update, **reading)
+    for line in graph.report:
+        note(line)
+    return graph
+
+
+def _load_run(folder: Path) -> Run:
+    from transher.display import note
+    from transher.run import load
+
+    run = load(folder)
+    if run.manifest is None:
+        note(f"{folder} is not finished: these are its best weights so far. Go on with: transher train … --out {folder} --resume")
+    return run
+
+
+def _choose_recipe(
+    graph: Graph, model: str | None, recipe_name: str | None, settings: tuple[str, ...], seed: int | None
+) -> tuple[Recipe, str]:
+    """The recipe that the flags ask for, and a sentence on where it comes from."""
+    from transher.training.defaults import default_recipe
+    from transher.training.recipe import Recipe
+
+    if recipe_name is not None:
+        if model is not None:
+            settings = (f"model.name={model}", *settings)
+        recipe, reason = Recipe.load(recipe_name), f"Recipe {recipe_name}:"
+    else:
+        recipe = default_recipe(graph, model or "transher")
+        reason = (
+            f"Settings for {graph.name}, chosen from its size ({len(graph.entities):,} entities, "
+            f"{len(graph.train):,} training triples); change any with --set:"
+        )
+    if seed is not None:
+        settings = (*settings, f"training.seed={seed}")
+    return recipe.with_settings(settings), reason
+
+
+def _show_metrics(title: str, evaluation: dict[str, Any], by: str | None = None) -> None:
+    from transher.display import print_metrics
+
+    rows = {"both sides": evaluation["overall"]}
+    match by:
+        case "type":
+            rows |= {
+                f"{side} {kind}": metrics
+                for side, types in evaluation["by_type"].items()
+                for kind, metrics in types.items()
+            }
+        case "relation":
+            rows |= evaluation["by_relation"]
+        case _:
+            rows |= evaluation["by_side"]
+    print_metrics(title, rows)
+
+
+def _use_threads(count: int | None) -> None:
+    if count is not None:
+        import torch
+
+        torch.set_num_threads(count)
+
+
+def _print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as JSON has them."""
+    return value.item() if hasattr(value, "item") else str(value)

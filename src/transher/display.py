@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
@@ -20,22 +20,14 @@ from rich.progress import (
 from rich.table import Table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
+    from transher.evaluation.significance import Comparison
     from transher.training.recipe import Recipe
     from transher.training.trainer import Report
 
 OUTPUT = Console(highlight=False, soft_wrap=True)
 MESSAGES = Console(stderr=True, highlight=False)
-
-
-class Figures(Protocol):
-    """What a row of metrics shows."""
-
-    mrr: float
-    mr: float
-    hits_at_1: float
-    hits_at_3: float
-    hits_at_10: float
-    count: int
 
 
 def note(text: str) -> None:
@@ -54,17 +46,56 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     OUTPUT.print(table)
 
 
-def print_metrics(title: str, rows: dict[str, Figures]) -> None:
-    """One line of metrics for each name."""
+def print_metrics(title: str, rows: dict[str, dict[str, Any]]) -> None:
+    """One line of metrics for each name; where there is an interval for the MRR, it stands behind it."""
     print_table(
         title,
-        ["", "MRR", "MR", "Hits@1", "Hits@3", "Hits@10", "queries"],
+        ["", "MRR", "95 % interval", "MR", "Hits@1", "Hits@3", "Hits@10", "queries"],
         (
-            (name, f"{row.mrr:.4f}", f"{row.mr:.1f}", f"{row.hits_at_1:.4f}", f"{row.hits_at_3:.4f}",
-             f"{row.hits_at_10:.4f}", f"{row.count:,}")
+            (name, f"{row['mrr']:.4f}", _interval(row["intervals"].get("mrr")), f"{row['mr']:.1f}",
+             f"{row['hits@1']:.4f}", f"{row['hits@3']:.4f}", f"{row['hits@10']:.4f}", f"{row['count']:,}")
             for name, row in rows.items()
         ),
     )  # fmt: skip
+
+
+def print_comparison(first: str, second: str, comparison: Comparison) -> None:
+    """Two runs on the same queries, in a table and a sentence."""
+    print_table(
+        f"{first} against {second}, {comparison.queries:,} queries of {comparison.triples:,} triples",
+        ["", ""],
+        [
+            (f"MRR of {first}", f"{comparison.first_mrr:.4f}"),
+            (f"MRR of {second}", f"{comparison.second_mrr:.4f}"),
+            ("difference", f"{comparison.difference:+.4f}"),
+            ("95 % interval", _interval(comparison.interval)),
+            ("p, paired bootstrap", f"{comparison.bootstrap_p:.4g}"),
+            ("p, Wilcoxon", f"{comparison.wilcoxon_p:.4g}"),
+            ("effect size d_z", "undefined" if comparison.effect_size is None else f"{comparison.effect_size:+.4f}"),
+            ("better / worse / equal", f"{comparison.better:.1%} / {comparison.worse:.1%} / {comparison.equal:.1%}"),
+        ],
+    )
+
+
+def print_answers(answers: pd.DataFrame, asked: str) -> None:
+    """Ranked answers under the query that they answer."""
+    if not len(answers):
+        OUTPUT.print("No answers: everything that fits is known already.")
+        return
+    first = answers.iloc[0]
+    query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
+    print_table(
+        f"({query})",
+        ["", "answer", "identifier", "score", ""],
+        (
+            (str(row["rank"]), row[asked], row["identifier"], f"{row['score']:.3f}", "known" if row["known"] else "")
+            for row in answers.to_dict("records")
+        ),
+    )
+
+
+def _interval(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.4f} … {interval[1]:.4f}"
 
 
 def print_recipe(recipe: Recipe, reason: str) -> None:

@@ -7,7 +7,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,11 @@ class Run:
         """Rank every triple of the split."""
         return evaluate(self.scorer, self.graph, split, progress=progress)
 
+    def saved_evaluation(self) -> dict[str, Any] | None:
+        """What the training measured on the test triples at its end; None if there were none, or no end yet."""
+        path = self.folder / EVALUATION_FILE
+        return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
     def predict(
         self,
         *,
@@ -76,7 +81,7 @@ class Run:
     def save(self, folder: str | Path) -> Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
         target = Path(folder)
-        _refuse_to_overwrite(target)
+        refuse_to_overwrite(target)
         beside = target.with_name(f".{target.name}.part")
         shutil.rmtree(beside, ignore_errors=True)
         shutil.copytree(self.folder, beside)
@@ -85,43 +90,43 @@ class Run:
 
 
 def train(
-    graph: Graph,
-    out: str | Path | None = None,
-    *,
-    recipe: Recipe | None = None,
-    resume: bool = False,
-    watcher: Watcher | None = None,
+    graph: Graph, out: str | Path | None = None, *, recipe: Recipe | None = None, watcher: Watcher | None = None
 ) -> Run:
     """Train on a graph and leave a run folder at `out` (or in a temporary place, for `Run.save` to keep).
 
-    Without a recipe the settings come from the graph's size. With `resume`, a training that was stopped goes on from
-    its last checkpoint, with the recipe and the graph in its folder, and ends in the weights that it would have had.
+    Without a recipe the settings come from the graph's size.
     """
     temporary = tempfile.TemporaryDirectory(prefix="transher-") if out is None else None
-    folder = Path(out if temporary is None else temporary.name)  # type: ignore[arg-type]
-    if resume:
-        if recipe is not None:
-            raise UsageError("a training that goes on keeps its recipe: leave the settings out, or train to a new folder.")
-        if (folder / MANIFEST_FILE).exists():
-            raise UsageError(f"{folder} is finished: there is nothing to go on with.")
-        recipe, graph = _saved_recipe(folder), load_graph_folder(folder / GRAPH_FOLDER)
-    else:
-        _refuse_to_overwrite(folder)
-        recipe = recipe or default_recipe(
-            len(graph.entities), len(graph.train), typed=graph.entity_types is not None and bool(graph.candidates)
-        )
-        save_graph(graph, folder / GRAPH_FOLDER)
-        recipe.save(folder / RECIPE_FILE)
-    trainer = Trainer(graph, recipe, folder, resume=resume)
+    folder = Path(temporary.name if temporary is not None else str(out))
+    refuse_to_overwrite(folder)
+    recipe = recipe or default_recipe(graph)
+    save_graph(graph, folder / GRAPH_FOLDER)
+    recipe.save(folder / RECIPE_FILE)
+    run = _finish(folder, Trainer(graph, recipe, folder), watcher)
+    return replace(run, _temporary=temporary)
+
+
+def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
+    """Go on with a training that was stopped, from its last checkpoint, with the recipe and the graph in its folder. It
+    ends in the very weights that it would have had without the stop."""
+    folder = Path(folder)
+    recipe = _saved_recipe(folder)
+    if (folder / MANIFEST_FILE).exists():
+        raise UsageError(f"{folder} is finished: there is nothing to go on with.")
+    graph = load_graph_folder(folder / GRAPH_FOLDER)
+    return _finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+
+
+def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
+    """Train to the end, evaluate the best weights on the test triples, and write the manifest."""
     trainer.run(watcher)
-    seconds, steps = trainer.progress.seconds, trainer.progress.step
-    del trainer  # its tables, before the best weights are read
+    graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
+    del trainer  # its tables must go before the best weights come
+    scorer = _load_scorer(folder, recipe, graph)
     if len(graph.test):
-        scorer = _load_scorer(folder, recipe, graph)
         write_json(folder / EVALUATION_FILE, evaluate(scorer, graph, "test").to_dict())
-    write_manifest(folder, recipe, seconds=seconds, steps=steps)
-    run = load(folder)
-    return run if temporary is None else Run(run.folder, run.graph, run.recipe, run.scorer, run.manifest, temporary)
+    write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
+    return load(folder)
 
 
 def load(folder: str | Path) -> Run:
@@ -203,7 +208,7 @@ def _load_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Scorer:
     return Scorer(model, tensors["entities"], tensors["relations"], len(graph.relations), recipe.model.reciprocal)
 
 
-def _refuse_to_overwrite(folder: Path) -> None:
+def refuse_to_overwrite(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
             f"{folder} is already there and not empty. Choose another folder, or go on with what is in it with --resume."

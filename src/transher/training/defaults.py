@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from transher.graph.graph import Graph
 from transher.training.recipe import ModelSettings, Recipe, TrainingSettings, ValidationSettings
 
 
-def default_recipe(entity_count: int, triple_count: int, model: str = "transher", typed: bool = False) -> Recipe:
+def default_recipe(graph: Graph, model: str = "transher") -> Recipe:
     """Settings by size. Small graphs want many passes in few dimensions, since they overfit before they are slow;
     large ones want width, which a table of some gigabytes bounds."""
-    if triple_count < 50_000:
+    if len(graph.train) < 50_000:
         k, steps, batch, negatives, lr = 128, 4_000, 512, 128, 2e-3
-    elif entity_count < 200_000:
+    elif len(graph.entities) < 200_000:
         k, steps, batch, negatives, lr = 512, 20_000, 1024, 256, 1e-3
     else:
         k, steps, batch, negatives, lr = 200, 50_000, 1024, 256, 1e-3
     if model in ("rescal", "transr"):  # k·k numbers a relation
         k = min(k, 64)
+    typed = graph.entity_types is not None and bool(graph.candidates)
     return Recipe(
         model=ModelSettings(name=model, k=k, gamma=_GAMMA.get(model, 6.0), init=_INIT.get(model, "U_U_U")),
         training=TrainingSettings(steps=steps, batch=batch, negatives=negatives, lr=lr, typed=typed),
