@@ -5,16 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transher.kernels.distances import scaled_l1_cross, scaled_l1_pairs
+from transher.kernels.native import backend
 from transher.kernels.reference import (
     complex_modulus_cross,
     complex_modulus_pairs,
-    scaled_l1_cross,
-    scaled_l1_pairs,
     squared_l2_cross,
     squared_l2_pairs,
 )
 
 __all__ = [
+    "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",
     "root",
