@@ -5,14 +5,14 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transher.kernels.distances import scaled_l1_cross, scaled_l1_pairs
+from transher.kernels.native import backend
 from transher.kernels.reference import (
     adam_rows,
     complex_modulus_cross,
     complex_modulus_pairs,
     gather_rows,
     mask_known,
-    scaled_l1_cross,
-    scaled_l1_pairs,
     self_adversarial,
     squared_l2_cross,
     squared_l2_pairs,
@@ -20,6 +20,7 @@ from transher.kernels.reference import (
 
 __all__ = [
     "adam_rows",
+    "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",
     "gather_rows",

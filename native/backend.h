@@ -1,0 +1,43 @@
+// What each back end offers: the same functions, compiled three times for three kinds of processor.
+#pragma once
+
+#include <cstdint>
+
+#include "pool.h"
+
+namespace transher {
+
+// A batch of training queries against their answers and one shared pool of negatives, by rows of two small tables.
+// A column offset of −1 means that the model has no such part: the multiplier and the scale are then 1, the translation 0.
+struct Batch {
+    const float* entity_rows;    // (U, k)
+    const float* relation_rows;  // (V, relation_width)
+    const std::int64_t* anchors;    // (B,) into entity_rows
+    const std::int64_t* relations;  // (B,) into relation_rows
+    const std::int64_t* answers;    // (B,)
+    const std::int64_t* negatives;  // (N,)
+    const float* keep;              // (B, k) or null
+    std::int64_t entity_count, relation_count, batch, pool, k, relation_width;
+    std::int64_t multiplier, scale, translation;  // columns of relation_rows
+    float translation_sign, gamma;
+    bool normalised;
+};
+
+struct Backend {
+    const char* name;
+    void (*scaled_l1_cross)(int threads, const float* q, const float* s, const float* e, long B, long N, long k, float* out);
+    void (*scaled_l1_pairs)(int threads, const float* q, const float* s, const float* e, long B, long k, float* out);
+    void (*scaled_l1_backward)(int threads, const float* q, const float* s, const float* e, const float* g, long B, long N,
+                               long k, float* dq, float* ds, float* de);
+    void (*scaled_l1_pairs_backward)(int threads, const float* q, const float* s, const float* e, const float* g, long B,
+                                     long k, float* dq, float* ds, float* de);
+    void (*batch_forward)(int threads, const Batch& batch, Buffer& kept, float* positive, float* negative);
+    void (*batch_backward)(int threads, const Batch& batch, Buffer& kept, const float* d_positive, const float* d_negative,
+                           float* d_entity_rows, float* d_relation_rows);
+};
+
+const Backend* portable_backend();
+const Backend* avx2_backend();    // null where it was not compiled
+const Backend* avx512_backend();  // likewise
+
+}  // namespace transher

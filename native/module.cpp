@@ -1,0 +1,135 @@
+// The Python module. Tensors come as addresses: torch hands out `data_ptr()` in a fraction of the time that any exchange
+// protocol takes. Shapes, types and contiguity are checked on the Python side, in transher/kernels/native.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "backend.h"
+
+namespace nb = nanobind;
+using transher::Backend;
+using transher::Batch;
+
+namespace {
+
+using Address = std::uintptr_t;
+
+template <class T = float>
+T* at(Address address) {
+    return reinterpret_cast<T*>(address);
+}
+
+std::vector<const Backend*> usable() {
+    std::vector<const Backend*> found{transher::portable_backend()};
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_cpu_init();
+    if (transher::avx2_backend() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        found.push_back(transher::avx2_backend());
+    if (transher::avx512_backend() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        found.push_back(transher::avx512_backend());
+#endif
+    return found;
+}
+
+const Backend* chosen = nullptr;
+
+const Backend& backend() { return *chosen; }
+
+std::vector<std::string> names() {
+    std::vector<std::string> all;
+    for (const Backend* each : usable()) all.emplace_back(each->name);
+    return all;
+}
+
+void choose(const std::string& name) {
+    for (const Backend* each : usable())
+        if (name == each->name) {
+            chosen = each;
+            return;
+        }
+    throw std::invalid_argument("no such back end on this processor: " + name);
+}
+
+struct PyBatch : Batch {
+    PyBatch(const std::vector<Address>& tables, const std::vector<std::int64_t>& sizes,
+            const std::vector<std::int64_t>& columns, float sign, float margin, bool normalise) {
+        entity_rows = at(tables.at(0)), relation_rows = at(tables.at(1));
+        anchors = at<std::int64_t>(tables.at(2)), relations = at<std::int64_t>(tables.at(3));
+        answers = at<std::int64_t>(tables.at(4)), negatives = at<std::int64_t>(tables.at(5));
+        keep = at(tables.at(6));
+        entity_count = sizes.at(0), relation_count = sizes.at(1), batch = sizes.at(2), pool = sizes.at(3);
+        k = sizes.at(4), relation_width = sizes.at(5);
+        multiplier = columns.at(0), scale = columns.at(1), translation = columns.at(2);
+        translation_sign = sign, gamma = margin, normalised = normalise;
+        check(anchors, batch, entity_count), check(relations, batch, relation_count);
+        check(answers, batch, entity_count), check(negatives, pool, entity_count);
+    }
+
+    static void check(const std::int64_t* ids, std::int64_t count, std::int64_t bound) {
+        for (std::int64_t i = 0; i < count; ++i)
+            if (ids[i] < 0 || ids[i] >= bound)
+                throw std::out_of_range("index " + std::to_string(ids[i]) + " into a table of " + std::to_string(bound) +
+                                        " rows");
+    }
+};
+
+}  // namespace
+
+NB_MODULE(_native, module) {
+    chosen = usable().back();
+    module.def("backends", &names);
+    module.def("choose", &choose, nb::arg("name"));
+    module.def("chosen", [] { return std::string(backend().name); });
+
+    nb::class_<transher::Buffer>(module, "Workspace").def(nb::init<>());
+    nb::class_<PyBatch>(module, "Batch")
+        .def(nb::init<const std::vector<Address>&, const std::vector<std::int64_t>&, const std::vector<std::int64_t>&, float,
+                      float, bool>());
+
+    using release = nb::call_guard<nb::gil_scoped_release>;
+    module.def(
+        "scaled_l1_cross",
+        [](int threads, Address q, Address s, Address e, long B, long N, long k, Address out) {
+            backend().scaled_l1_cross(threads, at(q), at(s), at(e), B, N, k, at(out));
+        },
+        release());
+    module.def(
+        "scaled_l1_pairs",
+        [](int threads, Address q, Address s, Address e, long B, long k, Address out) {
+            backend().scaled_l1_pairs(threads, at(q), at(s), at(e), B, k, at(out));
+        },
+        release());
+    module.def(
+        "scaled_l1_backward",
+        [](int threads, Address q, Address s, Address e, Address g, long B, long N, long k, Address dq, Address ds,
+           Address de) {
+            backend().scaled_l1_backward(threads, at(q), at(s), at(e), at(g), B, N, k, at(dq), at(ds), at(de));
+        },
+        release());
+    module.def(
+        "scaled_l1_pairs_backward",
+        [](int threads, Address q, Address s, Address e, Address g, long B, long k, Address dq, Address ds, Address de) {
+            backend().scaled_l1_pairs_backward(threads, at(q), at(s), at(e), at(g), B, k, at(dq), at(ds), at(de));
+        },
+        release());
+    module.def(
+        "batch_forward",
+        [](int threads, const PyBatch& batch, transher::Buffer& kept, Address positive, Address negative) {
+            backend().batch_forward(threads, batch, kept, at(positive), at(negative));
+        },
+        release());
+    module.def(
+        "batch_backward",
+        [](int threads, const PyBatch& batch, transher::Buffer& kept, Address d_positive, Address d_negative,
+           Address d_entity_rows, Address d_relation_rows) {
+            backend().batch_backward(threads, batch, kept, at(d_positive), at(d_negative), at(d_entity_rows),
+                                     at(d_relation_rows));
+        },
+        release());
+}

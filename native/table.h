@@ -1,0 +1,21 @@
+// The functions of one back end, after one of the vector headers.
+#pragma once
+
+#include "batch.h"
+#include "scaled_l1.h"
+
+namespace {
+
+constexpr transher::Backend backend_table(const char* name) {
+    return {
+        name,
+        scaled_l1_cross,
+        scaled_l1_pairs,
+        scaled_l1_backward,
+        scaled_l1_pairs_backward,
+        batch_forward,
+        batch_backward,
+    };
+}
+
+}  // namespace

@@ -1,0 +1,82 @@
+"""Distances of B queries to N candidates (`cross`) or to one candidate each (`pairs`): native where it serves.
+
+The native `cross` and `pairs` add up in the same order, so a pair's distance has the same bits in both: ties are ties.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from transher.kernels import native, reference
+
+
+class ScaledL1Cross(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor) -> Tensor:
+        q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
+        ctx.save_for_backward(q, s, e)
+        distance = q.new_empty(len(q), len(e))
+        native.module.scaled_l1_cross(  # type: ignore[union-attr]
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), len(q), *e.shape, distance.data_ptr()
+        )
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, s, e = ctx.saved_tensors
+        g = gradients[0].contiguous()
+        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
+        native.module.scaled_l1_backward(  # type: ignore[union-attr]
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), *e.shape,
+            dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
+        )  # fmt: skip
+        return dq, ds, de
+
+
+class ScaledL1Pairs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor) -> Tensor:
+        q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
+        ctx.save_for_backward(q, s, e)
+        distance = q.new_empty(len(q))
+        native.module.scaled_l1_pairs(  # type: ignore[union-attr]
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), *q.shape, distance.data_ptr()
+        )
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        q, s, e = ctx.saved_tensors
+        g = gradients[0].contiguous()
+        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
+        native.module.scaled_l1_pairs_backward(  # type: ignore[union-attr]
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), *q.shape,
+            dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
+        )  # fmt: skip
+        return dq, ds, de
+
+
+def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
+    """(B, k), (B, k), (N, k) → distances (B, N): Σ_i |q[b, i] − s[b, i]·e[n, i]|."""
+    if not native.serves(q, s, e):
+        return reference.scaled_l1_cross(q, s, e)
+    _check(q.ndim == e.ndim == 2 and q.shape == s.shape and q.shape[1] == e.shape[1], "scaled_l1_cross", q, s, e)
+    result: Tensor = ScaledL1Cross.apply(q, s, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
+    """(B, k), (B, k), (B, k) → distances (B,), candidate i for query i."""
+    if not native.serves(q, s, e):
+        return reference.scaled_l1_pairs(q, s, e)
+    _check(q.ndim == 2 and q.shape == s.shape == e.shape, "scaled_l1_pairs", q, s, e)
+    result: Tensor = ScaledL1Pairs.apply(q, s, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _check(fits: bool, name: str, *tensors: Tensor) -> None:
+    if not fits:
+        raise ValueError(f"{name} does not take shapes {', '.join(str(tuple(t.shape)) for t in tensors)}.")

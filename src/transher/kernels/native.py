@@ -1,0 +1,64 @@
+"""The native module: whether it is there, which tensors it serves, and the choice of instruction set.
+
+`TRANSHER_NATIVE=0` switches it off; `TRANSHER_SIMD=avx512|avx2|portable` overrides the choice made from the processor.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+_warned = False
+
+
+def _load() -> ModuleType | None:
+    if os.environ.get("TRANSHER_NATIVE", "1") == "0":
+        return None
+    try:
+        from transher.kernels import _native
+    except ImportError:
+        return None
+    name = os.environ.get("TRANSHER_SIMD")
+    if name:
+        if name not in _native.backends():
+            raise ValueError(f"TRANSHER_SIMD={name}: this processor and build offer {', '.join(_native.backends())}.")
+        _native.choose(name)
+    return _native
+
+
+module = _load()
+
+
+def backend() -> str:
+    """Who computes: "avx512", "avx2", "portable" or "torch"."""
+    return str(module.chosen()) if module else "torch"
+
+
+def serves(*tensors: Tensor | None) -> bool:
+    """Whether the native module takes these: float32 on the CPU. Says once if there is no native module at all."""
+    if module is None:
+        _warn_once()
+        return False
+    return all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors)
+
+
+def threads() -> int:
+    """As many threads as torch may use, so that one setting rules both."""
+    return torch.get_num_threads()
+
+
+def _warn_once() -> None:
+    global _warned
+    if _warned or os.environ.get("TRANSHER_NATIVE", "1") == "0":
+        return
+    _warned = True
+    warnings.warn(
+        "transher was installed without its native kernels (no C++ compiler was found). Everything works through torch, "
+        "but training and ranking are many times slower. To get them, install GCC or Clang and reinstall transher.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
