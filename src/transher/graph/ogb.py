@@ -1,0 +1,234 @@
+"""ogbl-wikikg2 and ogbl-biokg, read from the files that the `ogb` package downloads and unpacks.
+
+The files are read here rather than by that package, which needs none of what is needed here and more: it parses all
+edges once more into `processed/`, holds every split in memory at 64 bits at once, asks questions on standard input, and
+can no longer open its own splits with torch 2.6 or later, whose `torch.load` refuses NumPy arrays by default.
+
+    mapping/nodeidx2entityid.csv.gz, reltype2relid.csv.gz           identifiers (wikikg2)
+    mapping/{type}_entidx2name.csv.gz, relidx2relname.csv.gz        identifiers by type (biokg)
+    split/{time,random}/{train,valid,test}.pt                       head, relation, tail: (n,)
+                                                                    head_neg, tail_neg: (n, 500), not in train
+"""
+
+from __future__ import annotations
+
+import pickle
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import csv
+
+from transher.errors import InputError
+from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
+from transher.graph.vocabulary import Vocabulary
+
+# What a pickle of arrays or tensors refers to.
+_ALLOWED = {
+    ("_codecs", "encode"),
+    ("collections", "OrderedDict"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("torch._utils", "_rebuild_tensor_v2"),
+}
+_REMEDY = "Remove the folder and get the benchmark again, or unpack the archive of ogb.stanford.edu anew."
+
+
+@dataclass(frozen=True)
+class _Nodes:
+    """All entities: those of the first type, then those of the second, and so on, each in the order of OGB's ids."""
+
+    vocabulary: Vocabulary
+    type_names: tuple[str, ...]  # empty where entities have no types
+    offsets: NDArray[np.int64]  # (types + 1,), or (2,) without types: where each type's ids start, and the end
+
+    def shift(self, types: list[str] | None, count: int) -> NDArray[np.int32]:
+        """What to add to the ids within each type to get ids of the graph: (count,)."""
+        if not self.type_names:
+            return np.zeros(count, np.int32)
+        if types is None:
+            raise InputError("the split names no types of heads and tails.", remedy=_REMEDY)
+        offset = {name: int(start) for name, start in zip(self.type_names, self.offsets, strict=False)}
+        return np.fromiter((offset[name] for name in types), np.int32, count)
+
+
+def read_ogb(folder: Path, *, name: str) -> Graph:
+    """The graph in a folder that holds ogbl-wikikg2 or ogbl-biokg. OGB's own ids are kept, so scores compare directly;
+    where entities have types, OGB's ids within a type follow each other, type by type.
+
+    Memory while reading: one split at a time, up to twice as large as OGB's 64-bit file, beside the candidates so far
+    at 32 bits: by that measure some 9 to 12 GB for wikikg2, of which 4.4 GB stay."""
+    nodes = _read_nodes(folder)
+    relations = _read_mapping(_relation_file(folder))
+    triples: dict[Split, Triples] = {}
+    candidates: dict[Split, Candidates] = {}
+    for split, content in _read_splits(folder):
+        try:
+            heads = nodes.shift(content.pop("head_type", None), len(content["head"]))
+            tails = nodes.shift(content.pop("tail_type", None), len(content["tail"]))
+            triples[split] = np.stack(
+                [
+                    _entities(content.pop("head"), heads),
+                    np.asarray(content.pop("relation"), np.int32),
+                    _entities(content.pop("tail"), tails),
+                ],
+                axis=1,
+            )
+            if split != "train":
+                candidates[split] = Candidates(
+                    head=_entities(content.pop("head_neg"), heads), tail=_entities(content.pop("tail_neg"), tails)
+                )
+        except KeyError as error:
+            raise InputError(f"the {split} split has no {error}.", file=folder, remedy=_REMEDY) from error
+        _check_ids(folder, split, triples[split], candidates.get(split), len(nodes.vocabulary), len(relations))
+    types = (
+        np.repeat(np.arange(len(nodes.type_names), dtype=np.int32), np.diff(nodes.offsets))
+        if nodes.type_names
+        else None
+    )
+    return Graph(
+        name=name,
+        entities=nodes.vocabulary,
+        relations=Vocabulary("relation", relations),
+        train=triples["train"],
+        valid=triples["valid"],
+        test=triples["test"],
+        entity_types=types,
+        type_names=nodes.type_names,
+        candidates=candidates,
+    )
+
+
+def _entities(local: Any, shift: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Ids within types, (n,) or (n, m), as ids of the graph."""
+    ids: NDArray[np.int32] = np.asarray(local).astype(np.int32)
+    ids += shift if ids.ndim == 1 else shift[:, None]
+    return ids
+
+
+def _check_ids(
+    folder: Path, split: Split, triples: Triples, candidates: Candidates | None, entities: int, relations: int
+) -> None:
+    """A wrong id would be an answer about the wrong thing, or a crash far from here."""
+    ends = [triples[:, 0], triples[:, 2], *((candidates.head, candidates.tail) if candidates else ())]
+    for ids, count, what in [(triples[:, 1], relations, "relation"), *((end, entities, "entity") for end in ends)]:
+        if ids.size and (ids.min() < 0 or ids.max() >= count):
+            raise InputError(
+                f"the {split} split has the {what} {ids.max() if ids.max() >= count else ids.min()}, but `mapping/` "
+                f"names {count:,}.",
+                file=folder,
+                remedy=_REMEDY,
+            )
+
+
+def _read_nodes(folder: Path) -> _Nodes:
+    untyped = folder / "mapping" / "nodeidx2entityid.csv.gz"
+    if untyped.exists():
+        identifiers = _read_mapping(untyped)
+        return _Nodes(Vocabulary("entity", identifiers), (), np.array([0, len(identifiers)]))
+    ending = "_entidx2name.csv.gz"
+    files = sorted((folder / "mapping").glob(f"*{ending}"))
+    if not files:
+        raise InputError("there is no `mapping/` with the entities' identifiers.", file=folder, remedy=_REMEDY)
+    type_names = tuple(file.name.removesuffix(ending) for file in files)
+    names = [_read_mapping(file) for file in files]
+    # Diseases and side effects share their identifiers, so the type has to be a part of ours.
+    identifiers = pa.array(
+        [
+            f"{type_name}/{name}"
+            for type_name, group in zip(type_names, names, strict=True)
+            for name in group.to_pylist()
+        ],
+        pa.string(),
+    )
+    return _Nodes(
+        Vocabulary("entity", identifiers, names=pa.concat_arrays(names)),
+        type_names,
+        np.cumsum([0, *(len(group) for group in names)]),
+    )
+
+
+def _relation_file(folder: Path) -> Path:
+    names = ("reltype2relid.csv.gz", "relidx2relname.csv.gz")
+    for name in names:
+        if (folder / "mapping" / name).exists():
+            return folder / "mapping" / name
+    raise InputError(f"there is neither {' nor '.join(names)} in `mapping/`.", file=folder, remedy=_REMEDY)
+
+
+def _read_mapping(file: Path) -> pa.StringArray:
+    """The identifiers of a table with the columns id and identifier, in the order of the ids, which must be 0, 1, …"""
+    try:
+        table = csv.read_csv(
+            file,
+            read_options=csv.ReadOptions(column_names=["id", "identifier"], skip_rows=1),
+            convert_options=csv.ConvertOptions(column_types={"id": pa.int64(), "identifier": pa.string()}),
+        )
+    except (pa.ArrowInvalid, OSError) as error:
+        raise InputError(f"cannot be read: {error}.", file=file, remedy=_REMEDY) from error
+    table = table.sort_by("id").combine_chunks()
+    if not np.array_equal(table["id"].to_numpy(), np.arange(len(table))):
+        raise InputError("does not number its lines 0, 1, 2, …", file=file, remedy=_REMEDY)
+    return table["identifier"].combine_chunks()
+
+
+def _read_splits(folder: Path) -> Iterator[tuple[Split, dict[str, Any]]]:
+    """Each split as OGB stores it, loaded only when it is asked for."""
+    for together in sorted(folder.glob("split/*/split_dict.pt")):
+        splits = _load(together)
+        for split in SPLITS:
+            yield split, splits.pop(split)
+        return
+    for split in SPLITS:
+        files = sorted(folder.glob(f"split/*/{split}.pt"))
+        if not files:
+            raise InputError(f"there is no split/*/{split}.pt.", file=folder, remedy=_REMEDY)
+        yield split, _load(files[0])
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """OGB's splits are pickles, which could run anything. This opens those that hold arrays and plain values alone."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        # NumPy 2 renamed the module in which this lives; a file may come from either side.
+        if name == "_reconstruct" and module in ("numpy.core.multiarray", "numpy._core.multiarray"):
+            return np.empty(0).__reduce__()[0]
+        if (module, name) in _ALLOWED:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"it holds {module}.{name}, which is no array")
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        content = _load_stream(file) if zipfile.is_zipfile(file) else _load_with_torch(file)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile, OSError) as error:
+        raise InputError(f"cannot be read: {error}.", file=file, remedy=_REMEDY) from error
+    if not isinstance(content, dict):
+        raise InputError("does not hold a split.", file=file, remedy=_REMEDY)
+    return content
+
+
+def _load_stream(file: Path) -> Any:
+    """Unpickle NumPy arrays as they come from the disk: torch.load would hold the whole pickle in memory beside them."""
+    with zipfile.ZipFile(file) as archive:
+        pickled = next((name for name in archive.namelist() if name.endswith("/data.pkl")), "data.pkl")
+        with archive.open(pickled) as stream:
+            try:
+                return _ArraysOnly(stream).load()
+            except pickle.UnpicklingError:  # tensors, whose numbers are in other members
+                return _load_with_torch(file)
+
+
+def _load_with_torch(file: Path) -> Any:
+    import torch
+
+    arrays_only = SimpleNamespace(
+        __name__="arrays_only", Unpickler=_ArraysOnly, load=lambda file, **options: _ArraysOnly(file, **options).load()
+    )
+    return torch.load(file, map_location="cpu", pickle_module=arrays_only, weights_only=False)
