@@ -1,0 +1,111 @@
+"""Evaluating a split: by sampled ranking where the graph supplies candidates, by full ranking where it does not."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from transher.errors import UsageError
+from transher.evaluation import metrics
+from transher.evaluation.metrics import Metrics
+from transher.evaluation.ranking import Known, known_answers, rank
+from transher.evaluation.ranks import Progress, Ranks
+from transher.evaluation.sampled import rank_among_candidates
+from transher.graph.graph import Candidates, Graph, Split
+from transher.graph.relation_types import RELATION_TYPES, relation_types
+from transher.models.model import Side
+from transher.models.scorer import Scorer
+
+Protocol = Literal["full", "sampled"]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The ranks of a split, what they come to, and what they cost. Breakdowns are made when they are asked for."""
+
+    graph: Graph = field(repr=False)
+    split: Split
+    protocol: Protocol
+    ranks: Ranks = field(repr=False)
+    seconds: float
+
+    @cached_property
+    def overall(self) -> Metrics:
+        return Metrics.of(self.ranks)
+
+    @cached_property
+    def by_side(self) -> dict[Side, Metrics]:
+        return metrics.by_side(self.ranks)
+
+    @cached_property
+    def by_type(self) -> dict[Side, dict[str, Metrics]]:
+        """By side, then by relation type: the paper's table."""
+        return metrics.by_relation_type(self.ranks, relation_types(self.graph), RELATION_TYPES)
+
+    @cached_property
+    def by_relation(self) -> dict[int, Metrics]:
+        return metrics.by_relation(self.ranks)
+
+    @property
+    def queries_per_second(self) -> float:
+        return len(self.ranks) / max(self.seconds, 1e-9)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; relations by their identifiers."""
+        identifiers = self.graph.relations.identifiers
+        return {
+            "graph": self.graph.name,
+            "split": self.split,
+            "protocol": self.protocol,
+            "triples": len(self.ranks) // 2,
+            "seconds": self.seconds,
+            "queries_per_second": self.queries_per_second,
+            "overall": self.overall.to_dict(),
+            "by_side": {side: part.to_dict() for side, part in self.by_side.items()},
+            "by_type": {
+                side: {name: part.to_dict() for name, part in row.items()} for side, row in self.by_type.items()
+            },
+            "by_relation": {identifiers[i].as_py(): part.to_dict() for i, part in self.by_relation.items()},
+        }
+
+
+def evaluate(
+    scorer: Scorer,
+    graph: Graph,
+    split: Split = "test",
+    progress: Progress | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+    known: Known | None = None,
+) -> Evaluation:
+    """Rank both sides of a split's triples, or of `sample` of them, which `seed` chooses once and for all.
+
+    Whoever evaluates many times, as a training does, passes `known_answers(graph)` to have it made only once.
+    """
+    triples = graph.split(split)
+    if not len(triples):
+        raise UsageError(f"The graph '{graph.name}' has no {split} triples: there is nothing to evaluate.")
+    chosen = _sample(len(triples), sample, seed)
+    candidates = graph.candidates.get(split)
+    start = time.perf_counter()
+    protocol: Protocol
+    if candidates is None:
+        protocol, ranks = "full", rank(scorer, triples[chosen], known or known_answers(graph), progress)
+    else:
+        own = Candidates(candidates.head[chosen], candidates.tail[chosen])
+        protocol, ranks = "sampled", rank_among_candidates(scorer, triples[chosen], own, progress)
+    ranks = replace(ranks, triple=chosen[ranks.triple])
+    return Evaluation(graph, split, protocol, ranks, time.perf_counter() - start)
+
+
+def _sample(count: int, sample: int | None, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Positions of the triples to rank, ascending."""
+    if sample is None or sample >= count:
+        return np.arange(count)
+    if sample < 1:
+        raise UsageError(f"A sample of {sample} triples cannot be evaluated: it takes at least one.")
+    return np.sort(np.random.default_rng(seed).choice(count, sample, replace=False))
