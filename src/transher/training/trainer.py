@@ -17,6 +17,7 @@ from torch import Tensor
 
 from transher.errors import TransherError
 from transher.evaluation import evaluate
+from transher.evaluation.ranking import Known, known_answers
 from transher.graph.graph import Graph
 from transher.models import build_model
 from transher.models.initialisation import initial_tables
@@ -78,6 +79,7 @@ class Trainer:
                 self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, recipe.training.seed
             )
             self.entities, self.relations = kind(entities), kind(relations)
+        self._known: Known | None = None
         self._stopping = threading.Event()
 
     @property
@@ -201,8 +203,11 @@ class Trainer:
         if not len(self.graph.valid):
             save_model(self.folder, self.entities.weight, self.relations.weight, progress.step, None)
             return
+        if self._known is None and "valid" not in self.graph.candidates:
+            self._known = known_answers(self.graph)
         sample = self.recipe.validation.sample or None
-        mrr = evaluate(self.scorer, self.graph, "valid", sample=sample).overall.mrr
+        ranks = evaluate(self.scorer, self.graph, "valid", sample=sample, known=self._known).ranks
+        mrr = float((1 / ranks.realistic).mean())
         best = progress.best_mrr is None or mrr > progress.best_mrr
         if best:
             progress.best_mrr, progress.best_step, progress.stale = mrr, progress.step, 0
