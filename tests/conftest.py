@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
+import torch
 
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
+
+# Tests run side by side: one core each, instead of all of them for everyone.
+torch.set_num_threads(1)
 
 
 def make_graph(

@@ -62,8 +62,8 @@ def test_every_setting_learns(ring: Graph, tmp_path: Path, settings: list[str]) 
 
 
 def test_the_penalty_on_translations_shrinks_them(ring: Graph, tmp_path: Path) -> None:
-    free = train(ring, tmp_path / "free", "training.translation_l2=0")
-    held = train(ring, tmp_path / "held", "training.translation_l2=1.0")
+    free = train(ring, tmp_path / "free", "training.translation_l2=0", "training.lr=0.05")
+    held = train(ring, tmp_path / "held", "training.translation_l2=1.0", "training.lr=0.05")
     size = [trainer.model.translation(trainer.relations.weight).norm().item() for trainer in (free, held)]  # type: ignore[union-attr]
     assert size[1] < size[0] / 2
 
