@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transher.errors import InputError
@@ -79,7 +79,7 @@ def open_benchmark(name: str, progress: Progress | None = None) -> Graph:
         return read_ogb(folder, name=benchmark.name)
     from transher.graph.readers import read_graph
 
-    return read_graph(folder, name=benchmark.name)
+    return replace(read_graph(folder), name=benchmark.name)
 
 
 def list_benchmarks() -> list[Listing]:
