@@ -60,11 +60,11 @@ def fetch(benchmark: str | Benchmark, progress: Progress | None = None) -> Path:
             write_text(filling / _SUMS, "".join(sums))
             if not known.is_in(filling):
                 raise DownloadError(f"{known.sources[0].url} does not hold the graph {known.name}.")
-    except DownloadError as error:
+    except (DownloadError, OSError) as error:
         wanted = "the unpacked archive" if known.is_ogb else "train.txt, valid.txt and test.txt"
         raise DownloadError(
-            f"{known.name} could not be downloaded: {error} Try again later, or get it from {known.home} and put "
-            f"{wanted} into the folder ${DATA_VARIABLE}/{known.name}."
+            f"{known.name} could not be downloaded: {str(error).rstrip('.')}. Try again later, or get it "
+            f"from {known.home} and put {wanted} into the folder ${DATA_VARIABLE}/{known.name}."
         ) from error
     return folder
 
