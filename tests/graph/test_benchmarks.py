@@ -23,9 +23,10 @@ import pytest
 from transher.errors import InputError, UsageError
 from transher.graph.benchmarks import cache_folder, fetch, list_benchmarks, locate, open_benchmark
 from transher.graph.catalogue import BENCHMARKS, Benchmark, Source, find_benchmark
-from transher.graph.download import DownloadError
+from transher.graph.download import DownloadError, text_sha256
 
 SPLIT_TEXTS = {"train.txt": b"a\tr\tb\nb\tr\tc\n", "valid.txt": b"a\tr\tc\n", "test.txt": b"c\tr\ta\n"}
+REAL_DATA = os.environ.get("TRANSHER_DATA")
 
 
 class Server(ThreadingHTTPServer):
@@ -179,7 +180,7 @@ def test_a_missing_page_leaves_nothing_and_says_what_to_do(server: Server, cache
 
 def test_a_body_that_breaks_off_leaves_nothing(server: Server, cache: Path) -> None:
     server.broken.add("valid.txt")
-    with pytest.raises(DownloadError, match=r"valid\.txt.*(broke off|cannot be reached)"):
+    with pytest.raises(DownloadError, match=r"valid\.txt broke off after 3 of 6 bytes"):
         fetch(texts_of(server))
     assert left_in(cache) == []
 
@@ -290,6 +291,24 @@ def test_the_folder_that_the_variable_names_comes_first(
     assert locate("FB15k-237") == here
     (here / "valid.txt").unlink()
     assert locate("fb15k-237") == cache_folder() / "fb15k-237"
+
+
+@pytest.mark.parametrize("name", ["fb15k-237", "db100k"])
+def test_the_known_hashes_are_those_of_the_real_files(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRANSHER_DATA", REAL_DATA or "")
+    folder = locate(name)
+    if folder is None:
+        pytest.skip(f"{name} is not here")
+    known = {source.file: source.sha256 for source in BENCHMARKS[name].sources if source.sha256}
+    assert known
+    assert {file: text_sha256(folder / file) for file in known} == known
+
+
+def test_a_disk_that_cannot_be_written_is_said(server: Server, cache: Path) -> None:
+    cache.parent.mkdir()
+    cache.write_text("a file where the cache should be")
+    with pytest.raises(DownloadError, match=r"tiny-1 could not be downloaded: .*File exists"):
+        fetch(texts_of(server))
 
 
 def test_a_variable_that_names_no_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transher.errors import InputError
@@ -60,11 +60,11 @@ def fetch(benchmark: str | Benchmark, progress: Progress | None = None) -> Path:
             write_text(filling / _SUMS, "".join(sums))
             if not known.is_in(filling):
                 raise DownloadError(f"{known.sources[0].url} does not hold the graph {known.name}.")
-    except DownloadError as error:
+    except (DownloadError, OSError) as error:
         wanted = "the unpacked archive" if known.is_ogb else "train.txt, valid.txt and test.txt"
         raise DownloadError(
-            f"{known.name} could not be downloaded: {error} Try again later, or get it from {known.home} and put "
-            f"{wanted} into the folder ${DATA_VARIABLE}/{known.name}."
+            f"{known.name} could not be downloaded: {str(error).rstrip('.')}. Try again later, or get it "
+            f"from {known.home} and put {wanted} into the folder ${DATA_VARIABLE}/{known.name}."
         ) from error
     return folder
 
@@ -79,7 +79,7 @@ def open_benchmark(name: str, progress: Progress | None = None) -> Graph:
         return read_ogb(folder, name=benchmark.name)
     from transher.graph.readers import read_graph
 
-    return read_graph(folder, name=benchmark.name)
+    return replace(read_graph(folder), name=benchmark.name)
 
 
 def list_benchmarks() -> list[Listing]:

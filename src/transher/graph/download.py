@@ -12,7 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -44,6 +44,8 @@ def download(url: str, path: Path, *, largest: int, progress: Progress | None = 
                     progress(path.name, done, total)
     except urllib.error.HTTPError as error:
         raise DownloadError(f"{url} answers {error.code} {error.reason}.") from error
+    except IncompleteRead as error:
+        raise DownloadError(f"{url} broke off after {done + len(error.partial):,} of {total:,} bytes.") from error
     except (urllib.error.URLError, TimeoutError, HTTPException, ConnectionError) as error:
         reason = getattr(error, "reason", None) or error or type(error).__name__
         raise DownloadError(f"{url} cannot be reached: {reason}.") from error

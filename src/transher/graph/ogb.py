@@ -215,7 +215,7 @@ def _load(file: Path) -> dict[str, Any]:
 
 
 def _load_stream(file: Path) -> Any:
-    """Unpickle NumPy arrays as they come from the disk: torch.load would hold the whole pickle in memory beside them."""
+    """NumPy arrays, unpickled as they come from the disk: torch.load would hold the whole pickle in memory as well."""
     with zipfile.ZipFile(file) as archive:
         pickled = next((name for name in archive.namelist() if name.endswith("/data.pkl")), "data.pkl")
         with archive.open(pickled) as stream:
