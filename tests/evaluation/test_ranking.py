@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from transher.evaluation.ranking import known_answers, rank
 from transher.evaluation.ranks import Ranks
 from transher.graph.graph import Graph
 from transher.graph.known import KnownAnswers
-from transher.models import MODELS, SIDES
+from transher.models import MODELS, SIDES, Query
+from transher.models.distmult import DistMult
 from transher.models.scorer import Scorer
 
 quick = settings(max_examples=60, deadline=None)
@@ -60,6 +62,7 @@ def test_the_size_of_the_chunks_does_not_matter(graph: Graph, seed: int, scores:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counting, "_SCORES", scores)
         patch.setattr(counting, "_CANDIDATE_VALUES", candidates)
+        patch.setattr(counting, "_COMPARED", candidates)
         assert as_pairs(rank(scorer, graph.test, known_answers(graph))) == brute_force(scorer, graph)
 
 
@@ -154,6 +157,30 @@ def test_triples_of_another_graph_are_refused() -> None:
     foreign = np.array([[0, 0, 99]], dtype=np.int32)
     with pytest.raises(UsageError, match="entities from 0 to 99, but the model has 12"):
         rank(whole_number_scorer(graph), foreign, known_answers(graph))
+
+
+def test_the_memory_does_not_grow_with_the_entities(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = {"matrix": 0, "chunk": 0, "rows": 0}
+
+    class Watched(DistMult):
+        def cross(self, query: Query, candidates: torch.Tensor) -> torch.Tensor:
+            largest["chunk"] = max(largest["chunk"], len(query[0]) * len(candidates))
+            largest["rows"] = max(largest["rows"], candidates.numel())
+            return super().cross(query, candidates)
+
+    def scores(self: Scorer, *arguments: Any) -> torch.Tensor:
+        matrix = every_score(self, *arguments)
+        largest["matrix"] = max(largest["matrix"], matrix.numel())
+        return matrix
+
+    every_score = Scorer.scores
+    monkeypatch.setattr(Scorer, "scores", scores)
+    graph = random_graph(entities=200_000, relations=2, count=1000)
+    scorer = Scorer(Watched(32, 1.0), torch.randn(200_000, 32), torch.randn(2, 32), 2)
+    rank(scorer, graph.test, known_answers(graph))
+    assert 1 << 23 < largest["matrix"] <= 1 << 24
+    assert largest["chunk"] <= 1 << 22
+    assert largest["rows"] <= 1 << 22
 
 
 def test_progress_reaches_the_number_of_queries() -> None:

@@ -12,15 +12,17 @@ from torch import Tensor
 from transher.errors import TransherError
 from transher.graph.known import KnownAnswers
 from transher.models.model import Side
-from transher.models.scorer import Scorer
+from transher.models.scorer import Scorer, slices
 
 Ids = NDArray[np.integer[Any]]
 Counts = NDArray[np.int64]
 
-# Two score matrices are held at a time, of distinct queries and of all: 32 MB each in single precision.
-_SCORES = 1 << 23
+# Scores of a chunk of queries against all entities: 64 MB in single precision.
+_SCORES = 1 << 24
 # Candidate rows, and the scores of one chunk of candidates, before they go into the matrix: 16 MB each.
 _CANDIDATE_VALUES = 1 << 22
+# Scores compared at a time: 1 MB, which stays in the processor's cache.
+_COMPARED = 1 << 18
 
 
 def queries_at_a_time(scorer: Scorer) -> int:
@@ -38,18 +40,19 @@ def count_better_and_tied(
     """
     distinct, row_of = np.unique(np.stack([anchors, relations], 1), axis=0, return_inverse=True)
     scores = _scores(scorer, distinct[:, 0], distinct[:, 1], side)
-    refuse_nan(scores)
-
-    rows, columns = as_tensor(row_of.reshape(-1)), as_tensor(answers)
-    own = scores[rows, columns][:, None]
+    rows = row_of.reshape(-1)
+    own = scores[rows, answers][:, None]
 
     # A removed candidate becomes NaN, which is neither better than anything nor equal to anything.
     offsets, removed = known.of(distinct[:, 0], distinct[:, 1])
-    removed_rows = np.repeat(np.arange(len(distinct)), np.diff(offsets))
-    scores[as_tensor(removed_rows), as_tensor(removed)] = torch.nan
-    rivals = scores[rows]
-    rivals[torch.arange(len(rows)), columns] = torch.nan
-    return (rivals > own).sum(1).numpy(), (rivals == own).sum(1).numpy()
+    scores[np.repeat(np.arange(len(distinct)), np.diff(offsets)), removed] = np.nan
+    better, tied = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for part in slices(len(rows), max(1, _COMPARED // scorer.entity_count)):
+        rivals = scores[rows[part]]
+        rivals[np.arange(len(rivals)), answers[part]] = np.nan
+        better[part] = np.count_nonzero(rivals > own[part], axis=1)
+        tied[part] = np.count_nonzero(rivals == own[part], axis=1)
+    return better, tied
 
 
 def refuse_nan(scores: Tensor) -> None:
@@ -61,10 +64,13 @@ def refuse_nan(scores: Tensor) -> None:
         )
 
 
-def _scores(scorer: Scorer, anchors: Ids, relations: Ids, side: Side) -> Tensor:
+def _scores(scorer: Scorer, anchors: Ids, relations: Ids, side: Side) -> NDArray[np.float32]:
     """Scores (B, entities), filled by chunks of candidates that are small beside it."""
     chunk = max(1, _CANDIDATE_VALUES // max(len(anchors), scorer.model.entity_width))
-    return scorer.scores(as_tensor(anchors), as_tensor(relations), side, chunk)
+    scores = scorer.scores(as_tensor(anchors), as_tensor(relations), side, chunk)
+    refuse_nan(scores)
+    # NumPy counts true values as they are; torch's sum first copies each to eight bytes, and takes far longer.
+    return scores.numpy()
 
 
 def as_tensor(ids: Ids) -> Tensor:

@@ -51,8 +51,8 @@ def count_among(
     ids = np.concatenate([answers[:, None], negatives], axis=1)
     scores = score_own(scorer, anchors, relations, side, ids)
     refuse_nan(scores)
-    own, rivals = scores[:, :1], scores[:, 1:]
-    return (rivals > own).sum(1).numpy(), (rivals == own).sum(1).numpy()
+    own, rivals = scores.numpy()[:, :1], scores.numpy()[:, 1:]
+    return np.count_nonzero(rivals > own, axis=1), np.count_nonzero(rivals == own, axis=1)
 
 
 @torch.no_grad()

@@ -73,7 +73,8 @@ def _bootstrap_p(means: NDArray[np.float64], difference: float) -> float:
 
 
 def _wilcoxon_p(differences: NDArray[np.float64]) -> float:
-    """Signed-rank test; equal queries say nothing and are left out, and if all are equal so are the runs."""
+    """Signed-rank test; equal queries say nothing and are left out, and if all are equal so are the runs. It takes the
+    two queries of a triple for independent, which the bootstrap does not: where they disagree, trust the bootstrap."""
     if not differences.any():
         return 1.0
     return float(stats.wilcoxon(differences).pvalue)
