@@ -2,6 +2,21 @@
 
 from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
 from transher.graph.known import KnownAnswers
+from transher.graph.readers import read_graph
+from transher.graph.report import LoadReport, Unseen
+from transher.graph.splits import split_triples
 from transher.graph.vocabulary import Vocabulary
 
-__all__ = ["SPLITS", "Candidates", "Graph", "KnownAnswers", "Split", "Triples", "Vocabulary"]
+__all__ = [
+    "SPLITS",
+    "Candidates",
+    "Graph",
+    "KnownAnswers",
+    "LoadReport",
+    "Split",
+    "Triples",
+    "Unseen",
+    "Vocabulary",
+    "read_graph",
+    "split_triples",
+]
