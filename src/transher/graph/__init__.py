@@ -5,6 +5,7 @@ from transher.graph.known import KnownAnswers
 from transher.graph.readers import read_graph
 from transher.graph.report import LoadReport, Unseen
 from transher.graph.splits import split_triples
+from transher.graph.storage import load_graph_folder, save_graph
 from transher.graph.vocabulary import Vocabulary
 
 __all__ = [
@@ -17,6 +18,8 @@ __all__ = [
     "Triples",
     "Unseen",
     "Vocabulary",
+    "load_graph_folder",
     "read_graph",
+    "save_graph",
     "split_triples",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,7 +75,8 @@ class RdfFile:
                     if len(heads) == _BLOCK:
                         self._append(heads, relations, tails)
         except SyntaxError as error:
-            raise InputError(f"{error.msg}.", file=path, line=error.lineno, remedy="Mend the line.") from error
+            what = re.sub(r"^Parser error at .*?: ", "", error.msg)  # the line is named already
+            raise InputError(f"{what}.", file=path, line=error.lineno, remedy="Mend the line.") from error
         except (OSError, EOFError, ValueError) as error:
             raise InputError(f"cannot be read: {error}", file=path) from error
         self._append(heads, relations, tails)
