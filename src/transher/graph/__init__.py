@@ -2,6 +2,24 @@
 
 from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
 from transher.graph.known import KnownAnswers
+from transher.graph.readers import read_graph
+from transher.graph.report import LoadReport, Unseen
+from transher.graph.splits import split_triples
+from transher.graph.storage import load_graph_folder, save_graph
 from transher.graph.vocabulary import Vocabulary
 
-__all__ = ["SPLITS", "Candidates", "Graph", "KnownAnswers", "Split", "Triples", "Vocabulary"]
+__all__ = [
+    "SPLITS",
+    "Candidates",
+    "Graph",
+    "KnownAnswers",
+    "LoadReport",
+    "Split",
+    "Triples",
+    "Unseen",
+    "Vocabulary",
+    "load_graph_folder",
+    "read_graph",
+    "save_graph",
+    "split_triples",
+]

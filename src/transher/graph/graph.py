@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from transher.errors import UsageError, nearest
 from transher.graph.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from transher.graph.report import LoadReport
 
 Triples = NDArray[np.int32]  # (n, 3): head, relation, tail
 Split = Literal["train", "valid", "test"]
@@ -39,8 +43,12 @@ class Graph:
     entity_types: NDArray[np.int32] | None = None  # (entities,), positions in `type_names`
     type_names: tuple[str, ...] = ()
     candidates: dict[Split, Candidates] = field(default_factory=dict)
+    load_report: LoadReport | None = None  # what reading it from files found odd
 
     def split(self, name: Split) -> Triples:
+        if name not in SPLITS:
+            suggestion = nearest(name, SPLITS) or f"There are {', '.join(SPLITS)}."
+            raise UsageError(f"Unknown split {name!r}. {suggestion}")
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
 
     @cached_property

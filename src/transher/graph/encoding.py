@@ -1,0 +1,101 @@
+"""From triples as files spell them to integer ids: bounded in memory, the same whatever the order of the lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from transher.errors import TransherError
+from transher.graph.graph import Triples
+
+SPELLING = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass
+class SpelledTriples:
+    """One file's triples in its own words: per column a list of dictionary-encoded blocks, each with its own
+    dictionary, so that a word is kept once a block and not once a line."""
+
+    heads: list[pa.DictionaryArray] = field(default_factory=list)
+    relations: list[pa.DictionaryArray] = field(default_factory=list)
+    tails: list[pa.DictionaryArray] = field(default_factory=list)
+    weights: NDArray[np.float32] | None = None  # (n,)
+
+    def append(self, heads: pa.Array, relations: pa.Array, tails: pa.Array) -> None:
+        """Add a block of three string or dictionary arrays of one length."""
+        for column, block in ((self.heads, heads), (self.relations, relations), (self.tails, tails)):
+            column.append(block if pa.types.is_dictionary(block.type) else block.dictionary_encode())
+
+    def __len__(self) -> int:
+        return sum(len(block) for block in self.heads)
+
+    def has_empty(self) -> bool:
+        """Whether some identifier is empty or null."""
+        return any(
+            block.null_count or pc.any(pc.equal(block.dictionary, "")).as_py()
+            for column in (self.heads, self.relations, self.tails)
+            for block in column
+        )
+
+
+def encode(files: Sequence[SpelledTriples]) -> tuple[pa.StringArray, pa.StringArray, list[Triples]]:
+    """Sorted identifiers of entities and of relations, and each file's triples (n, 3) as positions in them."""
+    triples = [np.empty((len(file), 3), dtype=np.int32) for file in files]
+    relations = _encode_columns((file.relations, target[:, 1]) for file, target in zip(files, triples, strict=True))
+    entities = _encode_columns(
+        (blocks, target[:, column])
+        for file, target in zip(files, triples, strict=True)
+        for column, blocks in ((0, file.heads), (2, file.tails))
+    )
+    return entities, relations, triples
+
+
+def _encode_columns(columns: Iterable[tuple[list[pa.DictionaryArray], NDArray[np.int32]]]) -> pa.StringArray:
+    """Fill each target with the ids of its blocks' words, and return the words, sorted by their bytes."""
+    blocks: list[pa.DictionaryArray] = []
+    targets: list[NDArray[np.int32]] = []
+    for column, target in columns:
+        start = 0
+        for block in column:
+            blocks.append(block)
+            targets.append(target[start : start + len(block)])
+            start += len(block)
+        column.clear()  # from here on the blocks live in one place only
+    if not blocks:
+        return pa.array([], pa.string())
+    unified = pa.chunked_array(blocks).unify_dictionaries()
+    blocks.clear()
+    words = unified.chunk(0).dictionary
+    order = pc.array_sort_indices(words).to_numpy()
+    ranks = np.empty(len(order), dtype=np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    for block, target in zip(unified.chunks, targets, strict=True):
+        np.take(ranks, block.indices.to_numpy(), out=target)
+    return words.take(pa.array(order))
+
+
+def triple_keys(triples: Triples, entity_count: int, relation_count: int) -> NDArray[np.int64]:
+    """One integer per triple, equal for equal triples and in the order (head, relation, tail): (n,)."""
+    if entity_count * entity_count * relation_count > np.iinfo(np.int64).max:
+        raise TransherError(
+            f"{entity_count:,} entities with {relation_count:,} relations are too many: a triple must fit into 64 bits."
+        )
+    keys = triples[:, 0].astype(np.int64)
+    keys *= relation_count
+    keys += triples[:, 1]
+    keys *= entity_count
+    keys += triples[:, 2]
+    return keys
+
+
+def first_occurrences(keys: NDArray[np.int64]) -> NDArray[np.int64] | None:
+    """Positions of the first of each distinct key in the order of the lines, or None where no key occurs twice."""
+    ordered = np.sort(keys)  # much cheaper than an argsort, and most files need no more
+    if not (ordered[1:] == ordered[:-1]).any():
+        return None
+    return np.sort(np.unique(keys, return_index=True)[1])

@@ -1,0 +1,51 @@
+"""What reading a graph found worth telling: duplicates, overlaps, things never trained on, lines left out."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from transher.graph.graph import Split
+
+
+@dataclass(frozen=True)
+class Unseen:
+    """Entities and relations of valid and test that have no training triple."""
+
+    entities: int = 0
+    relations: int = 0
+    triples: dict[Split, int] = field(default_factory=dict)  # that hold one of them
+    examples: tuple[str, ...] = ()  # some of their identifiers
+    dropped: bool = False
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """Counts by split, or by pair of splits. What does not occur is not listed."""
+
+    files: dict[str, str]  # what was read for each split
+    split_by_seed: int | None = None  # the seed, where one file became three splits
+    duplicates: dict[Split, int] = field(default_factory=dict)  # lines removed that repeat a triple of their split
+    overlaps: dict[str, int] = field(default_factory=dict)  # "train/test": triples that stand in both; kept
+    unseen: Unseen = Unseen()
+    literals_left_out: int = 0
+    ignored_files: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """Sentences for a person, none where all was as it should be."""
+        lines = [f"{count:,} duplicate triples removed from {split}." for split, count in self.duplicates.items()]
+        for pair, count in self.overlaps.items():
+            lines.append(f"{count:,} triples stand in both {pair.replace('/', ' and ')}.")
+        if self.unseen.examples:
+            triples = " and ".join(f"{count:,} triples of {split}" for split, count in self.unseen.triples.items())
+            lines.append(
+                f"{self.unseen.entities:,} entities and {self.unseen.relations:,} relations have no training triple "
+                f"(such as {', '.join(self.unseen.examples)}): {triples or 'no triples'} "
+                f"{'dropped' if self.unseen.dropped else 'kept; unseen=drop leaves them out'}."
+            )
+        if self.literals_left_out:
+            lines.append(f"{self.literals_left_out:,} triples with literals left out; literals=keep reads them.")
+        return lines
