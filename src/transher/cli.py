@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,10 +39,22 @@ class Commands(click.Group):
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
-reading_options = _all_of(
-    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or number."),
-    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="What to do with test triples of unseen entities."),
+READING_OPTIONS = (
+    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
+    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
+    click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
+    click.option("--entity-names", type=click.Path(path_type=Path), help="File: identifier, name, description."),
+    click.option("--relation-names", type=click.Path(path_type=Path), help="The same for relations."),
 )
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a graph of one's own may need to be read; benchmarks need none of it."""
+    for option in reversed(READING_OPTIONS):
+        command = option(command)
+    return command
+
+
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 
 
@@ -233,12 +246,16 @@ def score(run_folder: Path, triples_file: Path, threads: int | None, as_json: bo
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
-    from transher.display import note, progress_bar
+    from transher.display import download_bar, note
     from transher.graph import load_graph
 
-    with progress_bar(f"reading {name}") as update:
-        graph = load_graph(name, progress=update, **reading)
-    for line in graph.report:
+    given = {key: value for key, value in reading.items() if value is not None}
+    if "columns" in given:
+        parts = given["columns"].split(",")
+        given["columns"] = [int(part) for part in parts] if all(part.isdigit() for part in parts) else parts
+    with download_bar() as update:
+        graph = load_graph(name, progress=update, **given)
+    for line in graph.load_report.lines() if graph.load_report else ():
         note(line)
     return graph
 

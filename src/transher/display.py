@@ -10,12 +10,14 @@ from rich import box
 from rich.console import Console
 from rich.progress import (
     BarColumn,
+    DownloadColumn,
     Progress,
     TaskID,
     TaskProgressColumn,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
+    TransferSpeedColumn,
 )
 from rich.table import Table
 
@@ -127,6 +129,23 @@ def progress_bar(what: str, unit: str = "") -> Iterator[Any]:
 
         def update(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
+
+        yield update
+
+
+@contextmanager
+def download_bar() -> Iterator[Any]:
+    """A bar for a download, if there is one: callbacks of the form (file, done, total or None)."""
+    with Progress(
+        TextColumn("downloading {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
+        TimeRemainingColumn(), console=MESSAGES, transient=True,
+    ) as progress:  # fmt: skip
+        tasks: dict[str, TaskID] = {}
+
+        def update(file: str, done: int, total: int | None) -> None:
+            if file not in tasks:
+                tasks[file] = progress.add_task(file, total=total)
+            progress.update(tasks[file], completed=done, total=total)
 
         yield update
 

@@ -1,7 +1,9 @@
 """Triples in, integer ids out."""
 
+from transher.graph.benchmarks import list_benchmarks
 from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
 from transher.graph.known import KnownAnswers
+from transher.graph.loading import load_graph
 from transher.graph.readers import read_graph
 from transher.graph.report import LoadReport, Unseen
 from transher.graph.splits import split_triples
@@ -18,6 +20,8 @@ __all__ = [
     "Triples",
     "Unseen",
     "Vocabulary",
+    "list_benchmarks",
+    "load_graph",
     "load_graph_folder",
     "read_graph",
     "save_graph",

@@ -7,6 +7,7 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from transher.errors import InputError
 from transher.files import sha256, write_text
@@ -32,6 +33,10 @@ class Listing:
         if self.path is None:
             return "not here"
         return "inside the package" if self.path == _WORLD else str(self.path)
+
+    def to_dict(self) -> dict[str, Any]:
+        names = ("name", "title", "entities", "relations", "train", "valid", "test", "home", "licence")
+        return {name: getattr(self.benchmark, name) for name in names} | {"where": self.where}
 
 
 def locate(benchmark: str | Benchmark) -> Path | None:
