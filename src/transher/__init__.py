@@ -8,8 +8,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+# torch's threads wait by spinning, and on a machine that others use too they spin the cores away from each other: a
+# step was seen to take 15 times as long. Read when torch is loaded; who has set it keeps their choice.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from transher.errors import TransherError
