@@ -5,21 +5,26 @@ from transher.graph.known import KnownAnswers
 from transher.graph.readers import read_graph
 from transher.graph.report import LoadReport, Unseen
 from transher.graph.splits import split_triples
+from transher.graph.statistics import RELATION_TYPES, GraphStatistics, graph_statistics, relation_types
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.graph.vocabulary import Vocabulary
 
 __all__ = [
+    "RELATION_TYPES",
     "SPLITS",
     "Candidates",
     "Graph",
+    "GraphStatistics",
     "KnownAnswers",
     "LoadReport",
     "Split",
     "Triples",
     "Unseen",
     "Vocabulary",
+    "graph_statistics",
     "load_graph_folder",
     "read_graph",
+    "relation_types",
     "save_graph",
     "split_triples",
 ]
