@@ -34,14 +34,16 @@ def composed_relations(triples: Triples, entity_count: int, relation_count: int)
     those that a sample shows no trace of, are not among them. triples: (n, 3), distinct."""
     triples = triples[triples[:, 0] != triples[:, 2]]
     candidates = _candidates(triples, entity_count, relation_count)
-    edges = [
-        triples[triples[:, 1] == relation][:, [0, 2]].astype(np.int64) if used else np.empty((0, 2), dtype=np.int64)
-        for relation, used in enumerate(np.isin(np.arange(relation_count), candidates))
-    ]
+    by_relation = triples[np.argsort(triples[:, 1], kind="stable")].astype(np.int64)
+    bounds = np.searchsorted(by_relation[:, 1], np.arange(relation_count + 1))
+
+    def edges(relation: int) -> NDArray[np.int64]:
+        return by_relation[bounds[relation] : bounds[relation + 1], ::2]
+
     rules = []
     for first, second, conclusion in candidates.tolist():
-        paths = _joined_pairs(edges[first], edges[second], entity_count)
-        support = int(np.isin(paths, edges[conclusion] @ np.array([entity_count, 1])).sum())
+        paths = _joined_pairs(edges(first), edges(second), entity_count)
+        support = int(np.isin(paths, edges(conclusion) @ np.array([entity_count, 1])).sum())
         if support >= SUPPORT and support >= CONFIDENCE * len(paths):
             rules.append((first, second, conclusion, support, len(paths)))
     rules.sort(key=lambda rule: (-rule[3], rule[:3]))
@@ -71,20 +73,30 @@ def _candidates(triples: Triples, entity_count: int, relation_count: int) -> NDA
     rules = np.stack([found[:, 1], found[:, 2], sample[found[:, 0], 1]], axis=1)
     rules, traces = np.unique(rules, axis=0, return_counts=True)
 
-    paths = _path_counts(triples, entity_count, relation_count)[rules[:, 0], rules[:, 1]]
+    paths = _path_counts(triples, entity_count, relation_count, rules[:, 0], rules[:, 1])
     traced = (traces >= 2) & (paths <= _LARGEST_JOIN)
     order = np.argsort(-(traces[traced] / paths[traced]), kind="stable")[:_COUNTED]
     promising: NDArray[np.int64] = rules[traced][order]
     return promising
 
 
-def _path_counts(triples: Triples, entity_count: int, relation_count: int) -> NDArray[np.int64]:
-    """How many paths of two steps each two relations have: (relations, relations)."""
+def _path_counts(
+    triples: Triples,
+    entity_count: int,
+    relation_count: int,
+    first: NDArray[np.int64],
+    second: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """How many paths of two steps, of relation first[i] and then second[i], there are: (n,), none of them 0."""
     ones = np.ones(len(triples), dtype=np.int64)
     shape = (relation_count, entity_count)
     arriving = sparse.csr_array((ones, (triples[:, 1], triples[:, 2])), shape=shape)
     leaving = sparse.csr_array((ones, (triples[:, 1], triples[:, 0])), shape=shape)
-    return np.asarray((arriving @ leaving.T).toarray(), dtype=np.int64)
+    counts = (arriving @ leaving.T).tocoo()
+    keys = counts.row.astype(np.int64) * relation_count + counts.col
+    order = np.argsort(keys)
+    places = np.searchsorted(keys, first * relation_count + second, sorter=order)
+    return np.asarray(counts.data[order[places]], dtype=np.int64)
 
 
 def _joined_pairs(first: NDArray[np.int64], second: NDArray[np.int64], entity_count: int) -> NDArray[np.int64]:
