@@ -174,6 +174,12 @@ def test_n_triples_keep_iris_and_blank_nodes_and_unicode(tmp_path):
     assert spelled(read_graph(tmp_path)) == [("urn:a", "urn:r", "urn:ü"), ("_:x", "urn:r", "urn:a")]
 
 
+def test_nameless_nodes_of_turtle_have_the_same_identifiers_at_every_reading(tmp_path):
+    path = write(tmp_path / "a.ttl", "@prefix : <urn:> . :a :r [ :s :b ] , [ :s :c ] . _:x :r :a .")
+    identifiers = read_graph(path).entities.identifiers.to_pylist()
+    assert identifiers == ["_:a.1", "_:a.2", "_:x", "urn:a", "urn:b", "urn:c"]
+
+
 @pytest.mark.parametrize("valid", ["valid.tsv", "validation.txt", "dev.csv.gz", "val.tsv"])
 def test_a_folder_may_mix_forms_and_spellings(tmp_path, valid):
     write(tmp_path / "train.tsv", lines(TRIPLES))

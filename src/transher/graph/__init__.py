@@ -7,13 +7,16 @@ from transher.graph.loading import load_graph
 from transher.graph.readers import read_graph
 from transher.graph.report import LoadReport, Unseen
 from transher.graph.splits import split_triples
+from transher.graph.statistics import RELATION_TYPES, GraphStatistics, graph_statistics, relation_types
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.graph.vocabulary import Vocabulary
 
 __all__ = [
+    "RELATION_TYPES",
     "SPLITS",
     "Candidates",
     "Graph",
+    "GraphStatistics",
     "KnownAnswers",
     "LoadReport",
     "Split",
@@ -22,8 +25,10 @@ __all__ = [
     "Vocabulary",
     "list_benchmarks",
     "load_graph",
+    "graph_statistics",
     "load_graph_folder",
     "read_graph",
+    "relation_types",
     "save_graph",
     "split_triples",
 ]

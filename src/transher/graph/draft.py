@@ -39,9 +39,9 @@ class Draft:
         for split, triples in self.splits.items():
             keys = self._keys(triples)
             first = first_occurrences(keys)
-            if first is None:
+            if first.all():
                 continue
-            self.duplicates[split] = len(triples) - len(first)
+            self.duplicates[split] = int((~first).sum())
             self.splits[split] = triples[first]
             if split == "train" and self.weights is not None:
                 order = np.argsort(keys[first])

@@ -93,9 +93,14 @@ def triple_keys(triples: Triples, entity_count: int, relation_count: int) -> NDA
     return keys
 
 
-def first_occurrences(keys: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Positions of the first of each distinct key in the order of the lines, or None where no key occurs twice."""
-    ordered = np.sort(keys)  # much cheaper than an argsort, and most files need no more
-    if not (ordered[1:] == ordered[:-1]).any():
-        return None
-    return np.sort(np.unique(keys, return_index=True)[1])
+def first_occurrences(keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether each key, (n,), is the first of its kind: (n,). The full sort is of bare values, several times cheaper
+    than an argsort; only keys that occur more than once are looked at again."""
+    first = np.ones(len(keys), dtype=np.bool_)
+    ordered = np.sort(keys)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if len(repeated):
+        places = np.flatnonzero(np.isin(keys, repeated))
+        first[places] = False
+        first[places[np.unique(keys[places], return_index=True)[1]]] = True
+    return first

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transher.graph.graph import Triples
+from transher.graph.ragged import expand_ranges, ranges_of
 
 _LARGEST_KEY = np.iinfo(np.int64).max
 
@@ -53,23 +54,13 @@ class KnownAnswers:
     ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The answers to B queries, ragged. anchors, relations: (B,). Gives offsets (B + 1,) and answers
         (offsets[-1],): query i's are `answers[offsets[i]:offsets[i + 1]]`, ascending, none twice."""
-        starts, counts = self._ranges(anchors, relations)
-        offsets = np.zeros(len(starts) + 1, dtype=np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        positions = np.arange(offsets[-1], dtype=np.int64)
-        positions += np.repeat(starts - offsets[:-1], counts)
+        starts, counts = ranges_of(self._sorted_keys, self._keys(anchors, relations))
+        offsets, positions = expand_ranges(starts, counts)
         return offsets, self._answers[positions]
 
     def counts(self, anchors: NDArray[np.integer], relations: NDArray[np.integer]) -> NDArray[np.int64]:
         """How many answers each of B queries has: (B,)."""
-        return self._ranges(anchors, relations)[1]
-
-    def _ranges(
-        self, anchors: NDArray[np.integer], relations: NDArray[np.integer]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        keys = self._keys(anchors, relations)
-        starts = np.searchsorted(self._sorted_keys, keys, side="left")
-        return starts, np.searchsorted(self._sorted_keys, keys, side="right") - starts
+        return ranges_of(self._sorted_keys, self._keys(anchors, relations))[1]
 
     def _keys(self, anchors: NDArray[np.integer], relations: NDArray[np.integer]) -> NDArray[np.int64]:
         keys = np.asarray(anchors).astype(np.int64)  # a copy: worked on in place

@@ -12,6 +12,7 @@ from transher.errors import InputError
 from transher.graph.encoding import SpelledTriples
 from transher.graph.faults import open_bytes
 from transher.graph.names import Names
+from transher.graph.sources import ending
 
 _NAME_PREDICATES = {
     "http://www.w3.org/2000/01/rdf-schema#label",
@@ -24,6 +25,7 @@ _DESCRIPTION_PREDICATES = {
 }
 _BLOCK = 500_000
 _FORMATS = {".nt": pyoxigraph.RdfFormat.N_TRIPLES, ".ttl": pyoxigraph.RdfFormat.TURTLE}
+_DRAWN_LABEL = re.compile("_:[0-9a-f]{32}")
 
 # A text for people and how welcome its language is: 0 English, 1 none given, 2 another.
 _Text = tuple[int, str]
@@ -37,6 +39,9 @@ class RdfFile:
         self.literals_left_out = 0
         self._names: dict[str, _Text] = {}
         self._descriptions: dict[str, _Text] = {}
+        self._anonymous: dict[str, str] = {}
+        self._numbers_nodes = ending(path) == ".ttl"
+        self._stem = path.name.split(".")[0]
         self._read(path, keep_literals)
 
     @property
@@ -51,14 +56,14 @@ class RdfFile:
         )
 
     def _read(self, path: Path, keep_literals: bool) -> None:
-        rdf_format = _FORMATS[Path(path.stem).suffix if path.suffix == ".gz" else path.suffix]
+        rdf_format = _FORMATS[ending(path)]
         heads: list[str] = []
         relations: list[str] = []
         tails: list[str] = []
         try:
             with open_bytes(path) as file:
                 for quad in pyoxigraph.parse(file, rdf_format):
-                    head, relation, value = _spelled(quad.subject), quad.predicate.value, quad.object
+                    head, relation, value = self._spelled(quad.subject), quad.predicate.value, quad.object
                     if isinstance(value, pyoxigraph.Literal):
                         if relation in _NAME_PREDICATES:
                             _keep_best(self._names, head, value)
@@ -71,7 +76,7 @@ class RdfFile:
                             continue
                     heads.append(head)
                     relations.append(relation)
-                    tails.append(_spelled(value))
+                    tails.append(self._spelled(value))
                     if len(heads) == _BLOCK:
                         self._append(heads, relations, tails)
         except SyntaxError as error:
@@ -91,10 +96,15 @@ class RdfFile:
         for column in (heads, relations, tails):
             column.clear()
 
-
-def _spelled(term: object) -> str:
-    """An IRI as it is; a blank node, literal or quoted triple as N-Triples writes it."""
-    return term.value if isinstance(term, pyoxigraph.NamedNode) else str(term)
+    def _spelled(self, term: object) -> str:
+        """An IRI as it is; a blank node, literal or quoted triple as N-Triples writes it. Turtle's nameless nodes, for
+        which the parser draws random labels, are numbered instead: ids are the same at every reading."""
+        if isinstance(term, pyoxigraph.NamedNode):
+            return term.value
+        spelled = str(term)
+        if self._numbers_nodes and isinstance(term, pyoxigraph.BlankNode) and _DRAWN_LABEL.fullmatch(spelled):
+            return self._anonymous.setdefault(spelled, f"_:{self._stem}.{len(self._anonymous) + 1}")
+        return spelled
 
 
 def _keep_best(texts: dict[str, _Text], subject: str, literal: pyoxigraph.Literal) -> None:
