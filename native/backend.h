@@ -34,6 +34,11 @@ struct Backend {
     void (*batch_forward)(int threads, const Batch& batch, Buffer& kept, float* positive, float* negative);
     void (*batch_backward)(int threads, const Batch& batch, Buffer& kept, const float* d_positive, const float* d_negative,
                            float* d_entity_rows, float* d_relation_rows);
+    double (*self_adversarial)(int threads, const float* positive, const float* negative, const unsigned char* valid,
+                               const float* weights, float alpha, long B, long N, float* d_positive, float* d_negative);
+    void (*adam_rows)(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient,
+                      long count, long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2,
+                      float epsilon, float root_correction);
 };
 
 const Backend* portable_backend();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "batch.h"
+#include "loss.h"
 #include "scaled_l1.h"
 
 namespace {
@@ -15,6 +16,8 @@ constexpr transher::Backend backend_table(const char* name) {
         scaled_l1_pairs_backward,
         batch_forward,
         batch_backward,
+        self_adversarial,
+        adam_rows,
     };
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transher.kernels.batch import Columns, scaled_l1_batch
 from transher.kernels.distances import scaled_l1_cross, scaled_l1_pairs
+from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
 from transher.kernels.reference import (
     complex_modulus_cross,
@@ -13,14 +15,21 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
+from transher.kernels.rows import adam_rows, gather_rows, mask_known
 
 __all__ = [
+    "Columns",
+    "adam_rows",
     "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",
+    "gather_rows",
+    "mask_known",
     "root",
+    "scaled_l1_batch",
     "scaled_l1_cross",
     "scaled_l1_pairs",
+    "self_adversarial",
     "squared_l2_cross",
     "squared_l2_pairs",
 ]

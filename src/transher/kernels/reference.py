@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 
 class ScaledL1(torch.autograd.Function):
@@ -95,3 +96,47 @@ def squared_l2_cross(q: Tensor, e: Tensor) -> Tensor:
 def squared_l2_pairs(q: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k) → ‖q − e‖² (B,)."""
     return (q - e).square().sum(-1)
+
+
+def self_adversarial(
+    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float
+) -> Tensor:
+    """(B,), (B, N), bool (B, N) or None, (B,) → (L⁺ + L⁻)/2, no gradient through p = softmax(α f) over valid negatives."""
+    sharpened = alpha * negative.detach()
+    if valid is not None:
+        sharpened = sharpened.masked_fill(~valid, -torch.inf)
+        # A masked score may be anything, even infinite: it must not meet a zero weight.
+        negative = negative.masked_fill(~valid, 0)
+    share = (sharpened - sharpened.amax(-1, keepdim=True)).exp() if negative.shape[1] else sharpened
+    share = share / share.sum(-1, keepdim=True)
+    if valid is not None:
+        share = share.masked_fill(~valid.any(-1, keepdim=True), 0)
+    losses = softplus(-positive) + (share * softplus(negative)).sum(-1)
+    return (weights * losses).sum() / (2 * weights.sum())
+
+
+def adam_rows(
+    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float, eps: float,
+    step: int,
+) -> None:  # fmt: skip
+    """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
+    first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
+    second = v[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    m[ids], v[ids] = first, second
+    below = second.sqrt().mul_((1 - beta2**step) ** -0.5).add_(eps)
+    weight[ids] = weight[ids].addcdiv_(first, below, value=-lr / (1 - beta1**step))
+
+
+def mask_known(valid: Tensor, negatives: Tensor, starts: Tensor, ends: Tensor, answers: Tensor) -> None:
+    """valid[b, n] = False in place where negatives[n] is among answers[starts[b]:ends[b]]."""
+    order = torch.argsort(negatives, stable=True)
+    pool = negatives[order]
+    counts = ends - starts
+    rows = torch.repeat_interleave(torch.arange(len(starts)), counts)
+    places = torch.arange(len(rows)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts) + starts[rows]
+    known = answers[places].long()
+    first, last = torch.searchsorted(pool, known), torch.searchsorted(pool, known, right=True)
+    repeats = last - first
+    rows = torch.repeat_interleave(rows, repeats)
+    ordinal = torch.arange(len(rows)) - torch.repeat_interleave(repeats.cumsum(0) - repeats, repeats)
+    valid[rows, order[torch.repeat_interleave(first, repeats) + ordinal]] = False

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from transher import kernels
-from transher.models.model import Model, Query
+from transher.kernels import native
+from transher.models.model import Model, Query, Side
 
 
 class ScaledL1Model(Model):
@@ -20,6 +21,22 @@ class ScaledL1Model(Model):
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         q, s = query
         return self.gamma - kernels.scaled_l1_pairs(q, s, candidates)
+
+
+    def columns(self, side: Side) -> kernels.Columns | None:
+        """Where a relation's row holds the parts of the query, for the native batch; None if it is no such row."""
+        return None
+
+    def batch_scores(
+        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
+        negatives: Tensor, side: Side, keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """As in Model; in one native operation where it serves."""
+        columns = self.columns(side)
+        indices = (anchors, relations, answers, negatives)
+        if columns is None or not native.serves(entity_rows, relation_rows, keep):
+            return super().batch_scores(entity_rows, relation_rows, *indices, side, keep)
+        return kernels.scaled_l1_batch(entity_rows, relation_rows, *indices, keep, columns, self.gamma)
 
 
 class DotModel(Model):

@@ -76,6 +76,20 @@ class Model(ABC):
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         """Scores (B,) of query i against candidate i; candidates: seen entity rows (B, d)."""
 
+    def batch_scores(
+        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
+        negatives: Tensor, side: Side, keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """Scores of a training batch: of its answers (B,) and of one pool of negatives for all (B, N).
+
+        entity_rows: raw (U, d), relation_rows: raw (V, w); anchors, relations, answers: (B,) and negatives: (N,) index
+        into those rows; keep: (B, k) weights of the query's coordinates."""
+        seen = self.entities(entity_rows)
+        query = self.query(seen[anchors], relation_rows[relations], side)
+        if keep is not None:
+            query = drop(query, keep)
+        return self.pairs(query, seen[answers]), self.cross(query, seen[negatives])
+
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""
         return None

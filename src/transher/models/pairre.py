@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from transher.kernels import Columns
 from transher.models.families import ScaledL1Model
 from transher.models.model import Part, Query, Side
 
@@ -25,3 +26,6 @@ class PairRE(ScaledL1Model):
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         r_H, r_T = relations.chunk(2, -1)
         return (r_H * anchors, r_T) if side == "tail" else (r_T * anchors, r_H)
+
+    def columns(self, side: Side) -> Columns:
+        return Columns(0, self.k, None, 1.0, True) if side == "tail" else Columns(self.k, 0, None, 1.0, True)

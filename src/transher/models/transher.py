@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from transher.kernels import Columns
 from transher.models.families import ScaledL1Model
 from transher.models.model import Part, Query, Side
 
@@ -31,6 +32,10 @@ class TranSHER(ScaledL1Model):
         if side == "tail":
             return r_H * anchors + B, r_T
         return r_T * anchors - B, r_H
+
+    def columns(self, side: Side) -> Columns:
+        k = self.k
+        return Columns(0, k, 2 * k, 1.0, True) if side == "tail" else Columns(k, 0, 2 * k, -1.0, True)
 
     def translation(self, relations: Tensor) -> Tensor:
         return relations[..., 2 * self.k :]
