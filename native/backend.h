@@ -39,6 +39,13 @@ struct Backend {
     void (*adam_rows)(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient,
                       long count, long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2,
                       float epsilon, float root_correction);
+    void (*scaled_l1_count)(int threads, const float* q, const float* s, const float* limits, long B, long k,
+                            const float* candidates, long count, std::int64_t first_id, const std::int64_t* starts,
+                            const std::int64_t* ends, const std::int32_t* known, std::int64_t* better, std::int64_t* tied);
+    void (*scaled_l1_top)(int threads, const float* q, const float* s, long B, long k, const float* candidates, long count,
+                          std::int64_t first_id, const std::int64_t* starts, const std::int64_t* ends,
+                          const std::int32_t* excluded, long size, float* distances, std::int64_t* ids);
+    void (*normalise_rows)(int threads, const float* rows, long count, long k, float* out);
 };
 
 const Backend* portable_backend();

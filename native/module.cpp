@@ -168,4 +168,31 @@ NB_MODULE(_native, module) {
                                  at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(answers));
         },
         release());
+    module.def(
+        "scaled_l1_count",
+        [](int threads, Address q, Address s, Address limits, long B, long k, Address candidates, long count,
+           std::int64_t first_id, Address starts, Address ends, Address known, long known_count, Address better,
+           Address tied) {
+            check(at<std::int64_t>(starts), B, known_count + 1), check(at<std::int64_t>(ends), B, known_count + 1);
+            backend().scaled_l1_count(threads, at(q), at(s), at(limits), B, k, at(candidates), count, first_id,
+                                      at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(known),
+                                      at<std::int64_t>(better), at<std::int64_t>(tied));
+        },
+        release());
+    module.def(
+        "scaled_l1_top",
+        [](int threads, Address q, Address s, long B, long k, Address candidates, long count, std::int64_t first_id,
+           Address starts, Address ends, Address excluded, long excluded_count, long size, Address distances, Address ids) {
+            check(at<std::int64_t>(starts), B, excluded_count + 1), check(at<std::int64_t>(ends), B, excluded_count + 1);
+            backend().scaled_l1_top(threads, at(q), at(s), B, k, at(candidates), count, first_id, at<std::int64_t>(starts),
+                                    at<std::int64_t>(ends), at<std::int32_t>(excluded), size, at(distances),
+                                    at<std::int64_t>(ids));
+        },
+        release());
+    module.def(
+        "normalise_rows",
+        [](int threads, Address rows, long count, long k, Address out) {
+            backend().normalise_rows(threads, at(rows), count, k, at(out));
+        },
+        release());
 }

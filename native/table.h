@@ -3,6 +3,7 @@
 
 #include "batch.h"
 #include "loss.h"
+#include "ranking.h"
 #include "scaled_l1.h"
 
 namespace {
@@ -18,6 +19,9 @@ constexpr transher::Backend backend_table(const char* name) {
         batch_backward,
         self_adversarial,
         adam_rows,
+        scaled_l1_count,
+        scaled_l1_top,
+        normalise_rows,
     };
 }
 

@@ -33,7 +33,7 @@ class _Lease:
         try:
             self.workspace = self.shelf.pop()
         except IndexError:
-            self.workspace = native.module.Workspace()  # type: ignore[union-attr]
+            self.workspace = native.module.Workspace()
 
     def __del__(self) -> None:
         self.shelf.append(self.workspace)
@@ -47,7 +47,7 @@ class ScaledL1Batch(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         entity_rows, relation_rows = entity_rows.contiguous(), relation_rows.contiguous()
         anchors, _, _, negatives = indices
-        ctx.batch = native.module.Batch(  # type: ignore[union-attr]
+        ctx.batch = native.module.Batch(
             [t.data_ptr() for t in (entity_rows, relation_rows, *indices)] + [0 if keep is None else keep.data_ptr()],
             [len(entity_rows), len(relation_rows), len(anchors), len(negatives), entity_rows.shape[1],
              relation_rows.shape[1]],
@@ -59,7 +59,7 @@ class ScaledL1Batch(torch.autograd.Function):
         ctx.save_for_backward(entity_rows, relation_rows)
         positive = entity_rows.new_empty(len(anchors))
         negative = entity_rows.new_empty(len(anchors), len(negatives))
-        native.module.batch_forward(  # type: ignore[union-attr]
+        native.module.batch_forward(
             native.threads(), ctx.batch, ctx.lease.workspace, positive.data_ptr(), negative.data_ptr()
         )
         return positive, negative
@@ -70,7 +70,7 @@ class ScaledL1Batch(torch.autograd.Function):
         entity_rows, relation_rows = ctx.saved_tensors  # raises if a row was changed in place since
         d_positive, d_negative = (gradient.contiguous() for gradient in gradients)
         d_entity_rows, d_relation_rows = torch.empty_like(entity_rows), torch.empty_like(relation_rows)
-        native.module.batch_backward(  # type: ignore[union-attr]
+        native.module.batch_backward(
             native.threads(), ctx.batch, ctx.lease.workspace, d_positive.data_ptr(), d_negative.data_ptr(),
             d_entity_rows.data_ptr(), d_relation_rows.data_ptr(),
         )  # fmt: skip
@@ -81,8 +81,8 @@ def scaled_l1_batch(
     entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor, negatives: Tensor,
     keep: Tensor | None, columns: Columns, gamma: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """entity_rows: (U, k), relation_rows: (V, w), float32 on the CPU; anchors, relations, answers: (B,) and negatives: (N,),
-    int64 into those rows; keep: (B, k) → scores γ − distance of the answers (B,) and of the negatives (B, N)."""
+    """entity_rows: (U, k), relation_rows: (V, w), float32 on the CPU; anchors, relations, answers: (B,) and negatives:
+    (N,), int64 into those rows; keep: (B, k) → scores γ − distance of the answers (B,) and of the negatives (B, N)."""
     indices = tuple(index.contiguous() for index in (anchors, relations, answers, negatives))
     if any(index.dtype != torch.int64 or index.ndim != 1 for index in indices):
         raise ValueError("anchors, relations, answers and negatives must be one-dimensional int64 tensors.")

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from transher.kernels.known import Known
+
 
 class ScaledL1(torch.autograd.Function):
     """distance[b, n] = Σ_i |q[b, i] − s[b, i]·e[n, i]|, one candidate at a time so that memory stays (B, k)."""
@@ -101,7 +103,8 @@ def squared_l2_pairs(q: Tensor, e: Tensor) -> Tensor:
 def self_adversarial(
     positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float
 ) -> Tensor:
-    """(B,), (B, N), bool (B, N) or None, (B,) → (L⁺ + L⁻)/2, no gradient through p = softmax(α f) over valid negatives."""
+    """(B,), (B, N), bool (B, N) or None, (B,) → (L⁺ + L⁻)/2, without gradient through
+    p = softmax(α f) over the valid negatives."""
     sharpened = alpha * negative.detach()
     if valid is not None:
         sharpened = sharpened.masked_fill(~valid, -torch.inf)
@@ -116,8 +119,8 @@ def self_adversarial(
 
 
 def adam_rows(
-    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float, eps: float,
-    step: int,
+    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float,
+    eps: float, step: int,
 ) -> None:  # fmt: skip
     """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
     first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
@@ -127,16 +130,37 @@ def adam_rows(
     weight[ids] = weight[ids].addcdiv_(first, below, value=-lr / (1 - beta1**step))
 
 
-def mask_known(valid: Tensor, negatives: Tensor, starts: Tensor, ends: Tensor, answers: Tensor) -> None:
-    """valid[b, n] = False in place where negatives[n] is among answers[starts[b]:ends[b]]."""
+def mask_known(valid: Tensor, negatives: Tensor, known: Known) -> None:
+    """valid[b, n] = False in place where negatives[n] is a known answer of query b."""
     order = torch.argsort(negatives, stable=True)
-    pool = negatives[order]
-    counts = ends - starts
-    rows = torch.repeat_interleave(torch.arange(len(starts)), counts)
-    places = torch.arange(len(rows)) - torch.repeat_interleave(counts.cumsum(0) - counts, counts) + starts[rows]
-    known = answers[places].long()
-    first, last = torch.searchsorted(pool, known), torch.searchsorted(pool, known, right=True)
-    repeats = last - first
-    rows = torch.repeat_interleave(rows, repeats)
-    ordinal = torch.arange(len(rows)) - torch.repeat_interleave(repeats.cumsum(0) - repeats, repeats)
-    valid[rows, order[torch.repeat_interleave(first, repeats) + ordinal]] = False
+    queries, ids = known.pairs()
+    first, last = (torch.searchsorted(negatives[order], ids, right=right) for right in (False, True))
+    places, where = Known(first, last, order.int()).pairs()  # an id may lie at several places of the pool
+    valid[queries[places], where] = False
+
+
+def count_better(scores: Tensor, answer: Tensor, first_id: int, known: Known, better: Tensor, tied: Tensor) -> None:
+    """Adds to better and tied (B,), in place, how many of the scores (B, C) of the candidates first_id … exceed or
+    equal the answer's score (B,), known answers aside."""
+    queries, ids = known.pairs()
+    here = (ids >= first_id) & (ids < first_id + scores.shape[1])
+    counted = torch.ones(scores.shape, dtype=torch.bool)
+    counted[queries[here], ids[here] - first_id] = False
+    better += ((scores > answer[:, None]) & counted).sum(1)
+    tied += ((scores == answer[:, None]) & counted).sum(1)
+
+
+def merge_best(scores: Tensor, first_id: int, excluded: Known, best: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The best scores (B, size) and ids (B, size) of those so far and of the scores (B, C) of candidates first_id …;
+    equal scores: the lower id first."""
+    queries, known = excluded.pairs()
+    here = (known >= first_id) & (known < first_id + scores.shape[1])
+    unused = torch.iinfo(torch.int64).max
+    fresh = torch.arange(first_id, first_id + scores.shape[1]).expand(scores.shape).clone()
+    fresh[queries[here], known[here] - first_id] = unused
+    scores = scores.nan_to_num(-torch.inf).masked_fill(fresh == unused, -torch.inf)
+    fresh = fresh.masked_fill(scores == -torch.inf, unused)
+    # Everything so far has lower ids than this chunk, so a stable sort by score keeps equal scores in the order of ids.
+    merged, order = torch.cat([best, scores], 1).sort(dim=1, descending=True, stable=True)
+    size = best.shape[1]
+    return merged[:, :size].contiguous(), torch.cat([ids, fresh], 1).gather(1, order[:, :size])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torch import Tensor
 
 from transher import kernels
-from transher.kernels import native
+from transher.kernels import Chunk, Known, native
 from transher.models.model import Model, Query, Side
 
 
@@ -22,6 +24,19 @@ class ScaledL1Model(Model):
         q, s = query
         return self.gamma - kernels.scaled_l1_pairs(q, s, candidates)
 
+
+    def count_better(
+        self, query: Query, answers: Tensor, chunks: Iterable[Chunk], known: Known
+    ) -> tuple[Tensor, Tensor]:
+        """As in Model, by distance: finer than by score, where γ − distance rounds neighbours together."""
+        q, s = query
+        return kernels.scaled_l1_count(q, s, kernels.scaled_l1_pairs(q, s, answers), chunks, known)
+
+    def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
+        """As in Model, by distance."""
+        q, s = query
+        distances, ids = kernels.scaled_l1_top(q, s, chunks, size, excluded)
+        return self.gamma - distances, ids
 
     def columns(self, side: Side) -> kernels.Columns | None:
         """Where a relation's row holds the parts of the query, for the native batch; None if it is no such row."""

@@ -7,10 +7,14 @@ passed in. Both sides, single triples, training, ranking and answers all go thro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from transher import kernels
+from transher.kernels import Chunk, Known
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("head", "tail")
@@ -89,6 +93,28 @@ class Model(ABC):
         if keep is not None:
             query = drop(query, keep)
         return self.pairs(query, seen[answers]), self.cross(query, seen[negatives])
+
+    def count_better(
+        self, query: Query, answers: Tensor, chunks: Iterable[Chunk], known: Known
+    ) -> tuple[Tensor, Tensor]:
+        """How many candidates score better than the answer, and how many the same: int64 (B,), (B,).
+
+        answers: seen rows (B, d), one answer a query; chunks: (first id, seen rows (C, d)) over all candidates; known:
+        answers of each query that do not count, the answer itself among them."""
+        score = self.pairs(query, answers)
+        better, tied = torch.zeros(2, len(answers), dtype=torch.int64)
+        for first, candidates in chunks:
+            kernels.count_better(self.cross(query, candidates), score, first, known, better, tied)
+        return better, tied
+
+    def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
+        """The `size` best candidates of each query that are not excluded: scores and ids, both (B, size), best first,
+        of equal scores the lower id first; places beyond the last candidate hold −∞ and −1."""
+        count, last = len(query[0]), torch.iinfo(torch.int64).max
+        scores, ids = torch.full((count, size), -torch.inf), torch.full((count, size), last)
+        for first, candidates in chunks:
+            scores, ids = kernels.merge_best(self.cross(query, candidates), first, excluded, scores, ids)
+        return scores, ids.masked_fill(ids == last, -1)
 
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""

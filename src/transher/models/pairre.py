@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn.functional import normalize
 
-from transher.kernels import Columns
+from transher.kernels import Columns, normalise
 from transher.models.families import ScaledL1Model
 from transher.models.model import Part, Query, Side
 
@@ -21,7 +20,7 @@ class PairRE(ScaledL1Model):
         return [Part("G", 2 * self.k)]
 
     def entities(self, rows: Tensor) -> Tensor:
-        return normalize(rows, dim=-1)
+        return normalise(rows)
 
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         r_H, r_T = relations.chunk(2, -1)
