@@ -34,6 +34,18 @@ struct Backend {
     void (*batch_forward)(int threads, const Batch& batch, Buffer& kept, float* positive, float* negative);
     void (*batch_backward)(int threads, const Batch& batch, Buffer& kept, const float* d_positive, const float* d_negative,
                            float* d_entity_rows, float* d_relation_rows);
+    double (*self_adversarial)(int threads, const float* positive, const float* negative, const unsigned char* valid,
+                               const float* weights, float alpha, long B, long N, float* d_positive, float* d_negative);
+    void (*adam_rows)(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient,
+                      long count, long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2,
+                      float epsilon, float root_correction);
+    void (*scaled_l1_count)(int threads, const float* q, const float* s, const float* limits, long B, long k,
+                            const float* candidates, long count, std::int64_t first_id, const std::int64_t* starts,
+                            const std::int64_t* ends, const std::int32_t* known, std::int64_t* better, std::int64_t* tied);
+    void (*scaled_l1_top)(int threads, const float* q, const float* s, long B, long k, const float* candidates, long count,
+                          std::int64_t first_id, const std::int64_t* starts, const std::int64_t* ends,
+                          const std::int32_t* excluded, long size, float* distances, std::int64_t* ids);
+    void (*normalise_rows)(int threads, const float* rows, long count, long k, float* out);
 };
 
 const Backend* portable_backend();

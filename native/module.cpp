@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend.h"
+#include "rows.h"
 
 namespace nb = nanobind;
 using transher::Backend;
@@ -56,6 +57,12 @@ void choose(const std::string& name) {
     throw std::invalid_argument("no such back end on this processor: " + name);
 }
 
+void check(const std::int64_t* ids, std::int64_t count, std::int64_t bound) {
+    for (std::int64_t i = 0; i < count; ++i)
+        if (ids[i] < 0 || ids[i] >= bound)
+            throw std::out_of_range("index " + std::to_string(ids[i]) + " into a table of " + std::to_string(bound) + " rows");
+}
+
 struct PyBatch : Batch {
     PyBatch(const std::vector<Address>& tables, const std::vector<std::int64_t>& sizes,
             const std::vector<std::int64_t>& columns, float sign, float margin, bool normalise) {
@@ -70,18 +77,12 @@ struct PyBatch : Batch {
         check(anchors, batch, entity_count), check(relations, batch, relation_count);
         check(answers, batch, entity_count), check(negatives, pool, entity_count);
     }
-
-    static void check(const std::int64_t* ids, std::int64_t count, std::int64_t bound) {
-        for (std::int64_t i = 0; i < count; ++i)
-            if (ids[i] < 0 || ids[i] >= bound)
-                throw std::out_of_range("index " + std::to_string(ids[i]) + " into a table of " + std::to_string(bound) +
-                                        " rows");
-    }
 };
 
 }  // namespace
 
 NB_MODULE(_native, module) {
+    nb::set_leak_warnings(false);  // the workspaces on the shelf live until the end, and that is no leak
     chosen = usable().back();
     module.def("backends", &names);
     module.def("choose", &choose, nb::arg("name"));
@@ -130,6 +131,68 @@ NB_MODULE(_native, module) {
            Address d_entity_rows, Address d_relation_rows) {
             backend().batch_backward(threads, batch, kept, at(d_positive), at(d_negative), at(d_entity_rows),
                                      at(d_relation_rows));
+        },
+        release());
+    module.def(
+        "self_adversarial",
+        [](int threads, Address positive, Address negative, Address valid, Address weights, float alpha, long B, long N,
+           Address d_positive, Address d_negative) {
+            return backend().self_adversarial(threads, at(positive), at(negative), at<unsigned char>(valid), at(weights),
+                                              alpha, B, N, at(d_positive), at(d_negative));
+        },
+        release());
+    module.def(
+        "adam_rows",
+        [](int threads, Address weight, Address m, Address v, Address ids, Address gradient, long rows, long count, long k,
+           double rate, double beta1, double beta2, double epsilon, double root_correction) {
+            check(at<std::int64_t>(ids), count, rows);
+            auto single = [](double x) { return static_cast<float>(x); };
+            backend().adam_rows(threads, at(weight), at(m), at(v), at<std::int64_t>(ids), at(gradient), count, k,
+                                single(rate), single(beta1), single(beta2), single(1.0 - beta1), single(1.0 - beta2),
+                                single(epsilon), single(root_correction));
+        },
+        release());
+    module.def(
+        "gather_rows",
+        [](int threads, Address table, Address ids, long rows, long count, long bytes, Address out) {
+            check(at<std::int64_t>(ids), count, rows);
+            transher::gather_rows(threads, at<char>(table), at<std::int64_t>(ids), count, bytes, at<char>(out));
+        },
+        release());
+    module.def(
+        "mask_known",
+        [](int threads, Address valid, Address negatives, long B, long N, Address starts, Address ends, Address answers,
+           long known) {
+            check(at<std::int64_t>(starts), B, known + 1), check(at<std::int64_t>(ends), B, known + 1);
+            transher::mask_known(threads, at<unsigned char>(valid), at<std::int64_t>(negatives), B, N,
+                                 at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(answers));
+        },
+        release());
+    module.def(
+        "scaled_l1_count",
+        [](int threads, Address q, Address s, Address limits, long B, long k, Address candidates, long count,
+           std::int64_t first_id, Address starts, Address ends, Address known, long known_count, Address better,
+           Address tied) {
+            check(at<std::int64_t>(starts), B, known_count + 1), check(at<std::int64_t>(ends), B, known_count + 1);
+            backend().scaled_l1_count(threads, at(q), at(s), at(limits), B, k, at(candidates), count, first_id,
+                                      at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(known),
+                                      at<std::int64_t>(better), at<std::int64_t>(tied));
+        },
+        release());
+    module.def(
+        "scaled_l1_top",
+        [](int threads, Address q, Address s, long B, long k, Address candidates, long count, std::int64_t first_id,
+           Address starts, Address ends, Address excluded, long excluded_count, long size, Address distances, Address ids) {
+            check(at<std::int64_t>(starts), B, excluded_count + 1), check(at<std::int64_t>(ends), B, excluded_count + 1);
+            backend().scaled_l1_top(threads, at(q), at(s), B, k, at(candidates), count, first_id, at<std::int64_t>(starts),
+                                    at<std::int64_t>(ends), at<std::int32_t>(excluded), size, at(distances),
+                                    at<std::int64_t>(ids));
+        },
+        release());
+    module.def(
+        "normalise_rows",
+        [](int threads, Address rows, long count, long k, Address out) {
+            backend().normalise_rows(threads, at(rows), count, k, at(out));
         },
         release());
 }

@@ -1,7 +1,7 @@
 // Scaled L1: distance[b, n] = Σ_i |q[b, i] − s[b, i]·e[n, i]|, forward and backward, for B queries and N candidates.
 //
 // Forward is shaped like a matrix product: queries and candidates are packed into panels, padded with zeros (which add
-// nothing), and a micro kernel holds query_block × 4 sums in registers. Coordinates go by in blocks of 256 so that the
+// nothing), and a micro kernel holds query_block × 4 sums in registers. Coordinates go by in blocks of 512 so that the
 // panels stay in the caches. The order of additions for one (b, n) depends on k alone: lanes within a block, a sum over
 // the lanes, then block after block. `pair_distance` keeps to the same order, so both give the same bits.
 //
@@ -18,10 +18,10 @@ using transher::scratch;
 constexpr long lanes = Vector::width;
 constexpr long query_block = Vector::query_block;
 constexpr long candidate_block = 4;
-constexpr long block_steps = 256 / lanes;
+constexpr long block_steps = 512 / lanes;
 constexpr long column_group = 16;  // one cache line of floats
 constexpr long group_steps = column_group / lanes;
-constexpr long candidate_chunk = 256;
+constexpr long candidate_chunk = 128;
 
 inline long ceil_divide(long a, long b) { return (a + b - 1) / b; }
 inline long least(long a, long b) { return a < b ? a : b; }
@@ -172,6 +172,18 @@ constexpr float no_limit = __builtin_inff();
 
 // ---- Forward
 
+inline __attribute__((always_inline)) void finish_sums(float* place, const float* sum, long wide, bool adds, bool as_score,
+                                                       float gamma) {
+    if (adds && as_score)
+        for (long c = 0; c < wide; ++c) place[c] = gamma - (place[c] + sum[c]);
+    else if (adds)
+        for (long c = 0; c < wide; ++c) place[c] = place[c] + sum[c];
+    else if (as_score)
+        for (long c = 0; c < wide; ++c) place[c] = gamma - sum[c];
+    else
+        for (long c = 0; c < wide; ++c) place[c] = sum[c];
+}
+
 // Scores of the queries that `fill(b, q, s, row)` gives against packed candidates. Panels of queries go to `kept` when it
 // is not null. `each_query(b, panel, slot, q, s)` sees every query while its row is at hand.
 template <class Fill, class EachQuery>
@@ -204,12 +216,11 @@ void forward_panels(int threads, long B, long k, const CandidatePanels& candidat
                         forward_micro(qs, candidates.at(block, n4), candidates.steps_in(block), sums);
                         long n = n4 * candidate_block, wide = least(candidate_block, count - n);
                         for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
-                            float* place = out + (p * query_block + a) * out_stride + n;
-                            for (long c = 0; c < wide; ++c) {
-                                float distance = sums[a * candidate_block + c];
-                                if (block) distance = place[c] + distance;
-                                place[c] = last_block && as_score ? gamma - distance : distance;
-                            }
+                            float *place = out + (p * query_block + a) * out_stride + n, *sum = sums + a * candidate_block;
+                            if (wide == candidate_block)
+                                finish_sums(place, sum, candidate_block, block > 0, last_block && as_score, gamma);
+                            else
+                                finish_sums(place, sum, wide, block > 0, last_block && as_score, gamma);
                         }
                     }
                 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "batch.h"
+#include "loss.h"
+#include "ranking.h"
 #include "scaled_l1.h"
 
 namespace {
@@ -15,6 +17,11 @@ constexpr transher::Backend backend_table(const char* name) {
         scaled_l1_pairs_backward,
         batch_forward,
         batch_backward,
+        self_adversarial,
+        adam_rows,
+        scaled_l1_count,
+        scaled_l1_top,
+        normalise_rows,
     };
 }
 

@@ -23,7 +23,7 @@ from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
-from transher.prediction.answers import Known, predict
+from transher.prediction.answers import KnownAnswers, predict
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
@@ -60,7 +60,7 @@ class Run:
         relation: str | None = None,
         tail: str | None = None,
         top: int = 10,
-        known: Known = "mark",
+        known: KnownAnswers = "mark",
     ) -> pd.DataFrame:
         """The best answers for the one of head, relation and tail that is not given, in names."""
         return predict(self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known)

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from transher.errors import TransherError
 from transher.graph.known import KnownAnswers
+from transher.kernels import Known
+from transher.models.families import ScaledL1Model
 from transher.models.model import Side
 from transher.models.scorer import Scorer, slices
 
@@ -27,6 +29,8 @@ _COMPARED = 1 << 18
 
 def queries_at_a_time(scorer: Scorer) -> int:
     """How many queries one call may count without their scores, or their relations' rows, outgrowing the memory."""
+    if isinstance(scorer.model, ScaledL1Model):  # which holds queries and answers, and no scores
+        return max(1, _SCORES // scorer.model.relation_width)
     return max(1, _SCORES // max(scorer.entity_count, scorer.model.relation_width))
 
 
@@ -38,6 +42,8 @@ def count_better_and_tied(
     anchors, relations, answers: ids (B,) → two counts (B,). A query that occurs with several answers is scored once.
     The answer's score comes from the same matrix as its rivals', so equal rows tie exactly.
     """
+    if isinstance(scorer.model, ScaledL1Model):
+        return _count_by_distance(scorer, scorer.model, anchors, relations, answers, side, known)
     distinct, row_of = np.unique(np.stack([anchors, relations], 1), axis=0, return_inverse=True)
     scores = _scores(scorer, distinct[:, 0], distinct[:, 1], side)
     rows = row_of.reshape(-1)
@@ -53,6 +59,22 @@ def count_better_and_tied(
         better[part] = np.count_nonzero(rivals > own[part], axis=1)
         tied[part] = np.count_nonzero(rivals == own[part], axis=1)
     return better, tied
+
+
+@torch.no_grad()
+def _count_by_distance(
+    scorer: Scorer, model: ScaledL1Model, anchors: Ids, relations: Ids, answers: Ids, side: Side, known: KnownAnswers
+) -> tuple[Counts, Counts]:
+    """The same for distances, by a kernel that holds no score matrix and stops at the answer's distance."""
+    query = scorer.query(as_tensor(anchors), as_tensor(relations), side)
+    rows = scorer.candidates(as_tensor(answers))
+    refuse_nan(model.pairs(query, rows))
+    starts, ends = (torch.from_numpy(bounds) for bounds in known.ranges(anchors, relations))
+    better, tied = model.count_better(
+        query, rows, scorer.chunks(), Known(starts, ends, torch.from_numpy(known.answers))
+    )
+    # An answer that is not among the known ones has been met as a candidate, and ties with itself.
+    return better.numpy(), tied.numpy() - ~known.has(anchors, relations, answers)
 
 
 def refuse_nan(scores: Tensor) -> None:

@@ -16,7 +16,7 @@ from transher.evaluation.ranking import Known, known_answers, rank
 from transher.evaluation.ranks import Progress, Ranks
 from transher.evaluation.sampled import rank_among_candidates
 from transher.graph.graph import Candidates, Graph, Split
-from transher.graph.relation_types import RELATION_TYPES, relation_types
+from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.models.model import Side
 from transher.models.scorer import Scorer
 

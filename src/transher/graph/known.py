@@ -43,11 +43,11 @@ class KnownAnswers:
             if not first.all():
                 keys, answers = keys[first], answers[first]
         self._sorted_keys: NDArray[np.int64] = keys
-        self._answers: NDArray[np.int32] = answers
+        self.answers: NDArray[np.int32] = answers
 
     def __len__(self) -> int:
         """How many distinct triples are indexed."""
-        return len(self._answers)
+        return len(self.answers)
 
     def of(
         self, anchors: NDArray[np.integer], relations: NDArray[np.integer]
@@ -56,11 +56,30 @@ class KnownAnswers:
         (offsets[-1],): query i's are `answers[offsets[i]:offsets[i + 1]]`, ascending, none twice."""
         starts, counts = ranges_of(self._sorted_keys, self._keys(anchors, relations))
         offsets, positions = expand_ranges(starts, counts)
-        return offsets, self._answers[positions]
+        return offsets, self.answers[positions]
 
     def counts(self, anchors: NDArray[np.integer], relations: NDArray[np.integer]) -> NDArray[np.int64]:
         """How many answers each of B queries has: (B,)."""
-        return ranges_of(self._sorted_keys, self._keys(anchors, relations))[1]
+        starts, ends = self.ranges(anchors, relations)
+        return ends - starts
+
+    def has(
+        self, anchors: NDArray[np.integer], relations: NDArray[np.integer], answers: NDArray[np.integer]
+    ) -> NDArray[np.bool_]:
+        """Whether each of B triples is known: (B,)."""
+        offsets, known = self.of(anchors, relations)
+        query = np.repeat(np.arange(len(answers)), np.diff(offsets))
+        found = np.zeros(len(answers), dtype=np.bool_)
+        found[query[known == np.asarray(answers)[query]]] = True
+        return found
+
+    def ranges(
+        self, anchors: NDArray[np.integer], relations: NDArray[np.integer]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Where in `answers` those of each of B queries start and end: two (B,)."""
+        keys = self._keys(anchors, relations)
+        left = np.searchsorted(self._sorted_keys, keys, side="left")
+        return left, np.searchsorted(self._sorted_keys, keys, side="right")
 
     def _keys(self, anchors: NDArray[np.integer], relations: NDArray[np.integer]) -> NDArray[np.int64]:
         keys = np.asarray(anchors).astype(np.int64)  # a copy: worked on in place

@@ -5,29 +5,41 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transher.kernels.batch import Columns, scaled_l1_batch
 from transher.kernels.distances import scaled_l1_cross, scaled_l1_pairs
+from transher.kernels.known import Known
+from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
+from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
-    adam_rows,
     complex_modulus_cross,
     complex_modulus_pairs,
-    gather_rows,
-    mask_known,
-    self_adversarial,
+    count_better,
+    merge_best,
     squared_l2_cross,
     squared_l2_pairs,
 )
+from transher.kernels.rows import adam_rows, gather_rows, mask_known
 
 __all__ = [
+    "Chunk",
+    "Columns",
+    "Known",
     "adam_rows",
     "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",
+    "count_better",
     "gather_rows",
     "mask_known",
+    "merge_best",
+    "normalise",
     "root",
+    "scaled_l1_batch",
+    "scaled_l1_count",
     "scaled_l1_cross",
     "scaled_l1_pairs",
+    "scaled_l1_top",
     "self_adversarial",
     "squared_l2_cross",
     "squared_l2_pairs",

@@ -19,7 +19,7 @@ class ScaledL1Cross(torch.autograd.Function):
         q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
         ctx.save_for_backward(q, s, e)
         distance = q.new_empty(len(q), len(e))
-        native.module.scaled_l1_cross(  # type: ignore[union-attr]
+        native.module.scaled_l1_cross(
             native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), len(q), *e.shape, distance.data_ptr()
         )
         return distance
@@ -29,7 +29,7 @@ class ScaledL1Cross(torch.autograd.Function):
         q, s, e = ctx.saved_tensors
         g = gradients[0].contiguous()
         dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
-        native.module.scaled_l1_backward(  # type: ignore[union-attr]
+        native.module.scaled_l1_backward(
             native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), *e.shape,
             dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
         )  # fmt: skip
@@ -42,7 +42,7 @@ class ScaledL1Pairs(torch.autograd.Function):
         q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
         ctx.save_for_backward(q, s, e)
         distance = q.new_empty(len(q))
-        native.module.scaled_l1_pairs(  # type: ignore[union-attr]
+        native.module.scaled_l1_pairs(
             native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), *q.shape, distance.data_ptr()
         )
         return distance
@@ -52,7 +52,7 @@ class ScaledL1Pairs(torch.autograd.Function):
         q, s, e = ctx.saved_tensors
         g = gradients[0].contiguous()
         dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
-        native.module.scaled_l1_pairs_backward(  # type: ignore[union-attr]
+        native.module.scaled_l1_pairs_backward(
             native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), *q.shape,
             dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
         )  # fmt: skip

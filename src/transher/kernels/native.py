@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from types import ModuleType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 _warned = False
 
 
-def _load() -> ModuleType | None:
+def _load() -> Any:
     if os.environ.get("TRANSHER_NATIVE", "1") == "0":
         return None
     try:
@@ -30,6 +30,7 @@ def _load() -> ModuleType | None:
     return _native
 
 
+# The functions of `_native.pyi`, or None.
 module = _load()
 
 
@@ -57,8 +58,8 @@ def _warn_once() -> None:
         return
     _warned = True
     warnings.warn(
-        "transher was installed without its native kernels (no C++ compiler was found). Everything works through torch, "
-        "but training and ranking are many times slower. To get them, install GCC or Clang and reinstall transher.",
+        "transher was installed without its native kernels (no C++ compiler was found). Everything works through "
+        "torch, but training and ranking are many times slower. Install GCC or Clang, then transher again.",
         RuntimeWarning,
         stacklevel=4,
     )

@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import softplus
+
+from transher.kernels.known import Known
 
 
 class ScaledL1(torch.autograd.Function):
@@ -98,53 +100,67 @@ def squared_l2_pairs(q: Tensor, e: Tensor) -> Tensor:
     return (q - e).square().sum(-1)
 
 
-def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float) -> Tensor:
-    """(L⁺ + L⁻)/2 with L⁺ = −Σ w_i log σ(f_i)/Σ w_i and L⁻ = −Σ w_i Σ_j p_ij log σ(−f_ij)/Σ w_i; p is a softmax of
-    α f over the valid negatives and takes no gradient. positive, weights: (B,), negative, valid: (B, N)."""
-    logits = alpha * negative.detach()
+def self_adversarial(
+    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float
+) -> Tensor:
+    """(B,), (B, N), bool (B, N) or None, (B,) → (L⁺ + L⁻)/2, without gradient through
+    p = softmax(α f) over the valid negatives."""
+    sharpened = alpha * negative.detach()
     if valid is not None:
-        logits = logits.masked_fill(~valid, -torch.inf)
-    p = logits.softmax(1)
+        sharpened = sharpened.masked_fill(~valid, -torch.inf)
+        # A masked score may be anything, even infinite: it must not meet a zero weight.
+        negative = negative.masked_fill(~valid, 0)
+    share = (sharpened - sharpened.amax(-1, keepdim=True)).exp() if negative.shape[1] else sharpened
+    share = share / share.sum(-1, keepdim=True)
     if valid is not None:
-        p = p.masked_fill(~valid, 0)  # a row without any valid negative is NaN until here
-    per_positive = logsigmoid(positive) + (p * logsigmoid(-negative)).sum(1)
-    return -(weights * per_positive).sum() / (2 * weights.sum())
+        share = share.masked_fill(~valid.any(-1, keepdim=True), 0)
+    losses = softplus(-positive) + (share * softplus(negative)).sum(-1)
+    return (weights * losses).sum() / (2 * weights.sum())
 
 
 def adam_rows(
-    weight: Tensor,
-    m: Tensor,
-    v: Tensor,
-    ids: Tensor,
-    gradient: Tensor,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
-    step: int,
-) -> None:
-    """One Adam step on the distinct rows `ids` of weight, m and v (rows, width), in place; gradient: (U, width)."""
-    m_rows = m.index_select(0, ids).mul_(beta1).add_(gradient, alpha=1 - beta1)
-    v_rows = v.index_select(0, ids).mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    m.index_copy_(0, ids, m_rows)
-    v.index_copy_(0, ids, v_rows)
-    scale = (1 - beta2**step) ** 0.5
-    change = m_rows.div_(v_rows.sqrt_().add_(epsilon * scale)).mul_(-lr * scale / (1 - beta1**step))
-    weight.index_add_(0, ids, change)
+    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float,
+    eps: float, step: int,
+) -> None:  # fmt: skip
+    """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
+    first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
+    second = v[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
+    m[ids], v[ids] = first, second
+    below = second.sqrt().mul_((1 - beta2**step) ** -0.5).add_(eps)
+    weight[ids] = weight[ids].addcdiv_(first, below, value=-lr / (1 - beta1**step))
 
 
-def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """The rows `ids` of weight, (U, width)."""
-    return weight.index_select(0, ids)
+def mask_known(valid: Tensor, negatives: Tensor, known: Known) -> None:
+    """valid[b, n] = False in place where negatives[n] is a known answer of query b."""
+    order = torch.argsort(negatives, stable=True)
+    queries, ids = known.pairs()
+    first, last = (torch.searchsorted(negatives[order], ids, right=right) for right in (False, True))
+    places, where = Known(first, last, order.int()).pairs()  # an id may lie at several places of the pool
+    valid[queries[places], where] = False
 
 
-def mask_known(negatives: Tensor, offsets: Tensor, answers: Tensor) -> Tensor:
-    """Which negatives are no known answers, (B, N). negatives: distinct entity ids (N,); the known answers of positive
-    b are answers[offsets[b]:offsets[b + 1]]."""
-    ordered, order = negatives.sort()
-    place = torch.searchsorted(ordered, answers.to(ordered.dtype)).clamp_max_(len(ordered) - 1)
-    hit = ordered[place] == answers
-    row = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
-    valid = torch.ones(len(offsets) - 1, len(negatives), dtype=torch.bool)
-    valid[row[hit], order[place[hit]]] = False
-    return valid
+def count_better(scores: Tensor, answer: Tensor, first_id: int, known: Known, better: Tensor, tied: Tensor) -> None:
+    """Adds to better and tied (B,), in place, how many of the scores (B, C) of the candidates first_id … exceed or
+    equal the answer's score (B,), known answers aside."""
+    queries, ids = known.pairs()
+    here = (ids >= first_id) & (ids < first_id + scores.shape[1])
+    counted = torch.ones(scores.shape, dtype=torch.bool)
+    counted[queries[here], ids[here] - first_id] = False
+    better += ((scores > answer[:, None]) & counted).sum(1)
+    tied += ((scores == answer[:, None]) & counted).sum(1)
+
+
+def merge_best(scores: Tensor, first_id: int, excluded: Known, best: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The best scores (B, size) and ids (B, size) of those so far and of the scores (B, C) of candidates first_id …;
+    equal scores: the lower id first."""
+    queries, known = excluded.pairs()
+    here = (known >= first_id) & (known < first_id + scores.shape[1])
+    unused = torch.iinfo(torch.int64).max
+    fresh = torch.arange(first_id, first_id + scores.shape[1]).expand(scores.shape).clone()
+    fresh[queries[here], known[here] - first_id] = unused
+    scores = scores.nan_to_num(-torch.inf).masked_fill(fresh == unused, -torch.inf)
+    fresh = fresh.masked_fill(scores == -torch.inf, unused)
+    # Everything so far has lower ids than this chunk, so a stable sort by score keeps equal scores in the order of ids.
+    merged, order = torch.cat([best, scores], 1).sort(dim=1, descending=True, stable=True)
+    size = best.shape[1]
+    return merged[:, :size].contiguous(), torch.cat([ids, fresh], 1).gather(1, order[:, :size])

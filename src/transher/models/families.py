@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from torch import Tensor
 
 from transher import kernels
-from transher.models.model import Model, Query
+from transher.kernels import Chunk, Known, native
+from transher.models.model import Model, Query, Side
 
 
 class ScaledL1Model(Model):
@@ -20,6 +23,38 @@ class ScaledL1Model(Model):
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         q, s = query
         return self.gamma - kernels.scaled_l1_pairs(q, s, candidates)
+
+    def count_better(
+        self, query: Query, answers: Tensor, chunks: Iterable[Chunk], known: Known
+    ) -> tuple[Tensor, Tensor]:
+        """How many candidates score better than the answer, and how many the same: int64 (B,), (B,).
+
+        answers: seen rows (B, d), one answer a query; chunks: (first id, seen rows (C, d)) over all candidates; known:
+        answers of each query that do not count. By distance, which is finer than the score: γ − distance rounds
+        neighbours together."""
+        q, s = query
+        return kernels.scaled_l1_count(q, s, kernels.scaled_l1_pairs(q, s, answers), chunks, known)
+
+    def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
+        """As in Model, by distance."""
+        q, s = query
+        distances, ids = kernels.scaled_l1_top(q, s, chunks, size, excluded)
+        return self.gamma - distances, ids
+
+    def columns(self, side: Side) -> kernels.Columns | None:
+        """Where a relation's row holds the parts of the query, for the native batch; None if it is no such row."""
+        return None
+
+    def batch_scores(
+        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
+        negatives: Tensor, side: Side, keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """As in Model; in one native operation where it serves."""
+        columns = self.columns(side)
+        indices = (anchors, relations, answers, negatives)
+        if columns is None or negatives.dim() > 1 or not native.serves(entity_rows, relation_rows, keep):
+            return super().batch_scores(entity_rows, relation_rows, *indices, side, keep)
+        return kernels.scaled_l1_batch(entity_rows, relation_rows, *indices, keep, columns, self.gamma)
 
 
 class DotModel(Model):

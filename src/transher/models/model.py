@@ -7,11 +7,15 @@ passed in. Both sides, single triples, training, ranking and answers all go thro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
+
+from transher import kernels
+from transher.kernels import Chunk, Known
 
 Side = Literal["head", "tail"]
 SIDES: tuple[Side, Side] = ("head", "tail")
@@ -119,6 +123,15 @@ class Model(ABC):
             for chosen, *rows in zip(negatives.split(size), *(part.split(size) for part in query), strict=True)
         ]
         return torch.cat(parts)
+
+    def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
+        """The `size` best candidates of each query that are not excluded: scores and ids, both (B, size), best first,
+        of equal scores the lower id first; places beyond the last candidate hold −∞ and −1."""
+        count, last = len(query[0]), torch.iinfo(torch.int64).max
+        scores, ids = torch.full((count, size), -torch.inf), torch.full((count, size), last)
+        for first, candidates in chunks:
+            scores, ids = kernels.merge_best(self.cross(query, candidates), first, excluded, scores, ids)
+        return scores, ids.masked_fill(ids == last, -1)
 
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn.functional import normalize
 
+from transher.kernels import Columns, normalise
 from transher.models.families import ScaledL1Model
 from transher.models.model import Part, Query, Side
 
@@ -20,8 +20,11 @@ class PairRE(ScaledL1Model):
         return [Part("G", 2 * self.k)]
 
     def entities(self, rows: Tensor) -> Tensor:
-        return normalize(rows, dim=-1)
+        return normalise(rows)
 
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         r_H, r_T = relations.chunk(2, -1)
         return (r_H * anchors, r_T) if side == "tail" else (r_T * anchors, r_H)
+
+    def columns(self, side: Side) -> Columns:
+        return Columns(0, self.k, None, 1.0, True) if side == "tail" else Columns(self.k, 0, None, 1.0, True)

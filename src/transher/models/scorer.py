@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from transher.kernels import Chunk
 from transher.models.model import Model, Query, Side
 
 
@@ -35,6 +36,11 @@ class Scorer:
     def candidates(self, ids: Tensor | slice = slice(None)) -> Tensor:
         """Entity rows as the score sees them, (N, d). Asking for all at once copies the table."""
         return self.model.entities(self.entity_weights[ids])
+
+    def chunks(self, values: int = 1 << 22) -> Iterator[Chunk]:
+        """All entities in order, as (first id, seen rows) of at most `values` numbers."""
+        for part in slices(self.entity_count, max(1, values // self.model.entity_width)):
+            yield part.start, self.candidates(part)
 
     @torch.no_grad()
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, chunk: int = 1 << 15) -> Tensor:

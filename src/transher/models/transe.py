@@ -24,6 +24,9 @@ class TransE(ScaledL1Model):
         q = anchors + relations if side == "tail" else anchors - relations
         return q, torch.ones_like(q)
 
+    def columns(self, side: Side) -> kernels.Columns:
+        return kernels.Columns(None, None, 0, 1.0 if side == "tail" else -1.0, False)
+
 
 class TransEL2(Model):
     """f_r(h, t) = γ − ‖ h + r − t ‖₂."""

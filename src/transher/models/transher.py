@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from torch import Tensor
-from torch.nn.functional import normalize
 
+from transher.kernels import Columns, normalise
 from transher.models.families import ScaledL1Model
 from transher.models.model import Part, Query, Side
 
@@ -24,13 +24,17 @@ class TranSHER(ScaledL1Model):
         return [Part("G", 2 * self.k), Part("B", self.k)]
 
     def entities(self, rows: Tensor) -> Tensor:
-        return normalize(rows, dim=-1)
+        return normalise(rows)
 
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         r_H, r_T, B = relations.chunk(3, -1)
         if side == "tail":
             return r_H * anchors + B, r_T
         return r_T * anchors - B, r_H
+
+    def columns(self, side: Side) -> Columns:
+        k = self.k
+        return Columns(0, k, 2 * k, 1.0, True) if side == "tail" else Columns(k, 0, 2 * k, -1.0, True)
 
     def translation(self, relations: Tensor) -> Tensor:
         return relations[..., 2 * self.k :]

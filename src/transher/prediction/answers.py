@@ -12,11 +12,12 @@ from torch import Tensor
 
 from transher.errors import UsageError
 from transher.graph.graph import Graph
+from transher.kernels import Known
 from transher.models.model import Side
 from transher.models.scorer import Scorer
 from transher.prediction.top import top_candidates
 
-Known = Literal["hide", "mark"]
+KnownAnswers = Literal["hide", "mark"]
 
 
 def predict(
@@ -27,7 +28,7 @@ def predict(
     relation: str | None = None,
     tail: str | None = None,
     top: int = 10,
-    known: Known = "mark",
+    known: KnownAnswers = "mark",
 ) -> pd.DataFrame:
     """The `top` answers for the one of head, relation and tail that is not given, best first.
 
@@ -46,7 +47,7 @@ def predict(
 
 
 def _entities(
-    scorer: Scorer, graph: Graph, anchor: str, relation: str, side: Side, top: int, known: Known
+    scorer: Scorer, graph: Graph, anchor: str, relation: str, side: Side, top: int, known: KnownAnswers
 ) -> pd.DataFrame:
     anchor_id, relation_id = graph.entities.find(anchor), graph.relations.find(relation)
     answers = _known_answers(graph, anchor_id, relation_id, side)
@@ -56,7 +57,7 @@ def _entities(
         torch.tensor([relation_id]),
         side,
         min(top, len(graph.entities)),
-        (np.array([0, len(answers)]), answers) if known == "hide" else None,
+        Known(torch.tensor([0]), torch.tensor([len(answers)]), torch.from_numpy(answers)) if known == "hide" else None,
     )
     found = ids[0][ids[0] >= 0].numpy()
     given = np.full(len(found), anchor_id)
@@ -73,7 +74,7 @@ def _known_answers(graph: Graph, anchor: int, relation: int, side: Side) -> NDAr
     return triples[(triples[:, given] == anchor) & (triples[:, 1] == relation), asked]
 
 
-def _relations(scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: Known) -> pd.DataFrame:
+def _relations(scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: KnownAnswers) -> pd.DataFrame:
     head_id, tail_id = graph.entities.find(head), graph.entities.find(tail)
     count = len(graph.relations)
     triples = np.stack([np.full(count, head_id), np.arange(count), np.full(count, tail_id)], 1)

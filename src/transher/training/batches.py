@@ -129,29 +129,41 @@ class Batches:
         """Groups of positives with their negatives' ids, and which of them count (B, N)."""
         generator = self._generator(_NEGATIVES, step)
         count = self.negative_count
-        known = self._known[side].of(anchors, relations) if self.settings.filter_known else None
+        known = self._known[side] if self.settings.filter_known else None
         if self.settings.pool == "independent":
             shape = (len(answers), count)
             if self._types is None:
                 own = generator.integers(len(self.graph.entities), size=shape)
             else:
                 own = self._types.draw(answers, generator.random(shape))
-            valid = None if known is None else self._mask_own(own, *known)
+            valid = None if known is None else self._mask_own(own, *known.of(anchors, relations))
             return [(slice(0, len(answers)), own)], valid
         if self._types is None:
-            pool = generator.choice(len(self.graph.entities), count, replace=False, shuffle=False)
-            return [(slice(0, len(answers)), pool)], None if known is None else mask_pool(pool, *known)
-        pools, masks = [], []
+            groups = [(slice(0, len(answers)), generator.choice(len(self.graph.entities), count, replace=False, shuffle=False))]
+            valid = None if known is None else torch.ones(len(answers), count, dtype=torch.bool)
+        else:
+            groups, valid = self._typed_pools(answers, generator)
+        if known is not None and valid is not None:
+            starts, ends = (torch.from_numpy(bounds) for bounds in known.ranges(anchors, relations))
+            flat = torch.from_numpy(known.answers)
+            for rows, pool in groups:
+                kernels.mask_known(valid[rows], torch.from_numpy(pool), kernels.Known(starts[rows], ends[rows], flat))
+        return groups, valid
+
+    def _typed_pools(
+        self, answers: NDArray[np.int32], generator: np.random.Generator
+    ) -> tuple[list[tuple[slice, NDArray[np.int64]]], Tensor]:
+        """A pool of its own for each run of answers of one type. A type with too few entities fills its pool up with
+        repetitions, which do not count."""
+        assert self._types is not None
+        groups = []
+        valid = torch.zeros(len(answers), self.negative_count, dtype=torch.bool)
         for rows, members in self._types.groups(answers):
-            pool, real = _padded_choice(generator, members, count)
-            mask = torch.from_numpy(np.broadcast_to(real, (rows.stop - rows.start, count)).copy())
-            if known is not None:
-                offsets, flat = known
-                part = offsets[rows.start : rows.stop + 1]
-                mask[:, : real.sum()] &= mask_pool(pool[real], part - part[0], flat[part[0] : part[-1]])
-            pools.append((rows, pool))
-            masks.append(mask)
-        return pools, torch.cat(masks)
+            distinct = min(self.negative_count, len(members))
+            drawn = generator.choice(members, distinct, replace=False, shuffle=False).astype(np.int64)
+            groups.append((rows, np.resize(drawn, self.negative_count)))
+            valid[rows, :distinct] = True
+        return groups, valid
 
     def _mask_own(self, own: NDArray[np.int64], offsets: NDArray[np.int64], answers: NDArray[np.int32]) -> Tensor:
         """Which of the negatives (B, N) are no known answers of their own positive."""
@@ -171,20 +183,6 @@ class Batches:
         counts = self._known["tail"].counts(head, relation) + self._known["head"].counts(tail, relation)
         weights = 1 / np.sqrt((counts + 2 * self.settings.count_offset).astype(np.float32))
         return weights if given is None else weights * given
-
-
-def mask_pool(pool: NDArray[np.int64], offsets: NDArray[np.int64], answers: NDArray[np.int32]) -> Tensor:
-    """Which members of a pool of distinct ids (N,) are no known answers of each positive: (B, N)."""
-    return kernels.mask_known(torch.from_numpy(pool), torch.from_numpy(offsets), torch.from_numpy(answers))
-
-
-def _padded_choice(
-    generator: np.random.Generator, members: NDArray[np.int32], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """`count` ids of which the first min(count, members) are distinct draws, and which ones those are."""
-    drawn = generator.choice(members, min(count, len(members)), replace=False, shuffle=False).astype(np.int64)
-    pool = np.concatenate([drawn, np.repeat(drawn[:1], count - len(drawn))])
-    return pool, np.arange(count) < len(drawn)
 
 
 class _TypedEntities:
