@@ -53,7 +53,7 @@ def test_training_shows_the_settings_that_it_chose_and_the_metrics(tmp_path: Pat
     assert result.exit_code == 0
     assert "chosen from its size" in result.stderr
     assert "validation MRR" in result.stderr
-    assert "Hits@10" in result.stdout
+    assert "H@10" in result.stdout
 
 
 def test_training_in_json(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """TranSHER: the missing facts of a knowledge graph, from embeddings that train in minutes on plain CPUs.
 
-    import transher
-    run = transher.train(transher.load_graph("world"))
-    run.evaluate()
-    run.predict(head="France", relation="borders")
+import transher
+run = transher.train(transher.load_graph("world"))
+run.evaluate()
+run.predict(head="France", relation="borders")
 """
 
 from __future__ import annotations

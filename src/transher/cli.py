@@ -14,23 +14,37 @@ import click
 from transher.errors import TransherError, UsageError
 
 if TYPE_CHECKING:
+    from transher.evaluation import Ranks
     from transher.graph import Graph
     from transher.run import Run
     from transher.training.recipe import Recipe
 
 
+class Failure(click.ClickException):
+    """An error of the package as click tells it: exit code 2 for usage, 130 for a training that was asked to stop, and
+    1 for all else."""
+
+    def __init__(self, error: TransherError) -> None:
+        super().__init__(str(error))
+        stopped = type(error).__name__ == "Interrupted"  # importing the class would import torch
+        self.code = 130 if stopped else 2 if isinstance(error, UsageError) else 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", file=file, err=file is None)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return self.code
+
+
 class Commands(click.Group):
-    """Turns the package's errors into a line on standard error: exit code 2 for usage, 1 for what went wrong, 130 for
-    a training that was asked to stop."""
+    """Turns the package's errors into a line on standard error and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
         except TransherError as error:
-            failure = click.ClickException(str(error))
-            stopped = type(error).__name__ == "Interrupted"
-            failure.exit_code = 130 if stopped else 2 if isinstance(error, UsageError) else 1
-            raise failure from error
+            raise Failure(error) from error
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
@@ -92,12 +106,11 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
     from transher.display import print_statistics
     from transher.graph import graph_statistics
 
-    graph = _load_graph(graph_name, reading)
-    statistics = graph_statistics(graph)
+    statistics = graph_statistics(_load_graph(graph_name, reading))
     if as_json:
         _print_json(statistics.to_dict())
     else:
-        print_statistics(graph, statistics)
+        print_statistics(statistics)
 
 
 @main.command()
@@ -134,7 +147,9 @@ def train(
     with TrainingDisplay() as display:
         if resume:
             if model or recipe_name or settings or seed is not None:
-                raise UsageError("a training that goes on keeps its recipe: leave --model, --recipe, --set, --seed out.")
+                raise UsageError(
+                    "a training that goes on keeps its recipe: leave --model, --recipe, --set, --seed out."
+                )
             run = runs.resume(out, watcher=display)
         else:
             runs.refuse_to_overwrite(out)
@@ -154,7 +169,9 @@ def train(
 @main.command()
 @run_argument
 @click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
-@click.option("--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation.")
+@click.option(
+    "--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation."
+)
 @threads_option
 @as_json
 def evaluate(run_folder: Path, split: Any, by: str | None, threads: int | None, as_json: bool) -> None:
@@ -183,12 +200,13 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
     from transher.evaluation.significance import compare as compare_ranks
 
     _use_threads(threads)
-    ranks = []
-    for folder in (first, second):
+
+    def ranks_of(folder: Path) -> Ranks:
         run = _load_run(folder)
         with progress_bar(f"ranking {folder}") as update:
-            ranks.append(run.evaluate(split, progress=update).ranks)
-    comparison = compare_ranks(*ranks)
+            return run.evaluate(split, progress=update).ranks
+
+    comparison = compare_ranks(ranks_of(first), ranks_of(second))
     if as_json:
         _print_json({"first": str(first), "second": str(second), "split": split, **comparison.to_dict()})
     else:
@@ -266,7 +284,10 @@ def _load_run(folder: Path) -> Run:
 
     run = load(folder)
     if run.manifest is None:
-        note(f"{folder} is not finished: these are its best weights so far. Go on with: transher train … --out {folder} --resume")
+        note(
+            f"{folder} is not finished: these are its best weights so far. "
+            f"Go on with: transher train {run.graph.name} --out {folder} --resume"
+        )
     return run
 
 

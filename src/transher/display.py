@@ -21,15 +21,18 @@ from rich.progress import (
 )
 from rich.table import Table
 
+from transher.training.watcher import Report, Watcher
+
 if TYPE_CHECKING:
     import pandas as pd
 
     from transher.evaluation.significance import Comparison
+    from transher.graph.statistics import GraphStatistics
     from transher.training.recipe import Recipe
-    from transher.training.trainer import Report
 
-OUTPUT = Console(highlight=False, soft_wrap=True)
+OUTPUT = Console(highlight=False)
 MESSAGES = Console(stderr=True, highlight=False)
+_SHOWN = 5  # how many patterns of a kind
 
 
 def note(text: str) -> None:
@@ -38,12 +41,12 @@ def note(text: str) -> None:
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Columns whose values are all numbers go to the right."""
-    rows = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
+    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for position, column in enumerate(columns):
-        numeric = bool(rows) and all(_looks_numeric(row[position]) for row in rows)
-        table.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
+        numeric = bool(cells) and all(_looks_numeric(row[position]) for row in cells)
+        table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+    for row in cells:
         table.add_row(*(cell.replace("[", r"\[") for cell in row))
     OUTPUT.print(table)
 
@@ -52,7 +55,7 @@ def print_metrics(title: str, rows: dict[str, dict[str, Any]]) -> None:
     """One line of metrics for each name; where there is an interval for the MRR, it stands behind it."""
     print_table(
         title,
-        ["", "MRR", "95 % interval", "MR", "Hits@1", "Hits@3", "Hits@10", "queries"],
+        ["", "MRR", "95 % interval", "MR", "H@1", "H@3", "H@10", "queries"],
         (
             (name, f"{row['mrr']:.4f}", _interval(row["intervals"].get("mrr")), f"{row['mr']:.1f}",
              f"{row['hits@1']:.4f}", f"{row['hits@3']:.4f}", f"{row['hits@10']:.4f}", f"{row['count']:,}")
@@ -97,7 +100,57 @@ def print_answers(answers: pd.DataFrame, asked: str) -> None:
 
 
 def _interval(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.4f} … {interval[1]:.4f}"
+    return "" if interval is None else f"{interval[0]:.4f}–{interval[1]:.4f}"
+
+
+def print_statistics(statistics: GraphStatistics) -> None:
+    """A graph's figures: sizes, degrees, relation types, and the strongest of its patterns."""
+    splits = ", ".join(f"{count:,} {split}" for split, count in statistics.triples.items())
+    OUTPUT.print(f"{statistics.name}: {statistics.entities:,} entities, {statistics.relations:,} relations; {splits}")
+    spreads = {"degree": statistics.degree, "as head": statistics.out_degree, "as tail": statistics.in_degree}
+    print_table(
+        "Triples per entity",
+        ["", "min", "median", "mean", "90 %", "max"],
+        ((name, s.minimum, s.median, f"{s.mean:.1f}", s.p90, s.maximum) for name, s in spreads.items()),
+    )
+    total = max(1, sum(statistics.triples.values()))
+    print_table(
+        "Relation types, head to tail",
+        ["", "relations", "triples", "share"],
+        (
+            (kind, n["relations"], n["triples"], f"{n['triples'] / total:.1%}")
+            for kind, n in statistics.relation_types.items()
+        ),
+    )
+    kinds = {
+        "symmetric": statistics.symmetric,
+        "inverse": statistics.inverse,
+        "duplicate": statistics.duplicate,
+        "composed": statistics.composed,
+    }
+    print_table(
+        "Strongest patterns",
+        ["pattern", "if", "then", "support", "confidence"],
+        (
+            (kind, " ∘ ".join(rule.premises), rule.conclusion, rule.support, f"{rule.confidence:.0%}")
+            for kind, rules in kinds.items()
+            for rule in rules[:_SHOWN]
+        ),
+    )
+    hidden = {kind: len(rules) - _SHOWN for kind, rules in kinds.items() if len(rules) > _SHOWN}
+    if hidden:
+        OUTPUT.print(f"and {', '.join(f'{count:,} more {kind}' for kind, count in hidden.items())}: see --json")
+    leak = statistics.leakage
+    OUTPUT.print(
+        f"Test triples that training has turned round: {leak.same_relation:.1%} with the same relation, "
+        f"{leak.inverse_relation:.1%} with an inverse, {leak.any_relation:.1%} with any."
+    )
+    duplicates = sum(statistics.duplicate_triples.values())
+    overlaps = ", ".join(f"{count:,} in {pair}" for pair, count in statistics.overlaps.items() if count) or "none"
+    OUTPUT.print(
+        f"Duplicate triples: {duplicates:,}. In two splits: {overlaps}. Without a training triple: "
+        f"{statistics.unseen_entities:,} entities, {statistics.unseen_relations:,} relations."
+    )
 
 
 def print_recipe(recipe: Recipe, reason: str) -> None:
@@ -150,7 +203,7 @@ def download_bar() -> Iterator[Any]:
         yield update
 
 
-class TrainingDisplay:
+class TrainingDisplay(Watcher):
     """A bar with loss, speed and time left, and a line for each validation."""
 
     def __enter__(self) -> TrainingDisplay:

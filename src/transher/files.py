@@ -102,4 +102,4 @@ def safetensors_is_whole(path: Path) -> bool:
     header, start = read_safetensors_header(path)
     with path.open("rb") as file:
         file.seek(start)
-        return hashlib.file_digest(file, "sha256").hexdigest() == header.get("__metadata__", {}).get("sha256")
+        return hashlib.file_digest(file, "sha256").hexdigest() == str(header.get("__metadata__", {}).get("sha256"))

@@ -6,7 +6,7 @@ import json
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import torch
 
 from transher.errors import InputError, TransherError, UsageError
@@ -27,9 +28,11 @@ from transher.prediction.answers import KnownAnswers, predict
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
-from transher.training.trainer import Trainer, Watcher
+from transher.training.trainer import Trainer
+from transher.training.watcher import Watcher
 
 FORMAT = 1
+ENDS = ["head", "relation", "tail"]
 RECIPE_FILE, GRAPH_FOLDER, EVALUATION_FILE, MANIFEST_FILE = "recipe.toml", "graph", "evaluation.json", "manifest.json"
 
 
@@ -65,17 +68,15 @@ class Run:
         """The best answers for the one of head, relation and tail that is not given, in names."""
         return predict(self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known)
 
-    def score(self, triples: list[tuple[str, str, str]]) -> pd.DataFrame:
-        """Scores of single triples, given in names or identifiers."""
-        ids = np.array(
-            [
-                (self.graph.entities.find(head), self.graph.relations.find(relation), self.graph.entities.find(tail))
-                for head, relation, tail in triples
-            ],
-            dtype=np.int64,
-        ).reshape(-1, 3)
-        table = pd.DataFrame(triples, columns=["head", "relation", "tail"])
-        table["score"] = self.scorer.score_triples(torch.from_numpy(ids)).numpy()
+    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table) -> pd.DataFrame:
+        """Scores of single triples, given in names or identifiers; a table has the columns head, relation and tail."""
+        if not isinstance(triples, pa.Table):
+            columns = zip(*triples, strict=True) if triples else ((), (), ())
+            triples = pa.table({end: pa.array(part, pa.string()) for end, part in zip(ENDS, columns, strict=True)})
+        vocabularies = (self.graph.entities, self.graph.relations, self.graph.entities)
+        ids = [words.find_all(triples[end]) for words, end in zip(vocabularies, ENDS, strict=True)]
+        table: pd.DataFrame = triples.select(ENDS).to_pandas().astype("str")
+        table["score"] = self.scorer.score_triples(torch.from_numpy(np.stack(ids, 1))).numpy()
         return table
 
     def save(self, folder: str | Path) -> Run:
@@ -152,7 +153,11 @@ def write_manifest(folder: Path, recipe: Recipe, **cost: float) -> None:
             "format": FORMAT,
             "versions": {name: _version(name) for name in ("transher", "torch", "numpy", "pyarrow")}
             | {"python": platform.python_version()},
-            "machine": {"processor": platform.machine(), "system": platform.system(), "threads": torch.get_num_threads()},
+            "machine": {
+                "processor": platform.machine(),
+                "system": platform.system(),
+                "threads": torch.get_num_threads(),
+            },
             "seed": recipe.training.seed,
             "cost": cost,
             "files": {str(path.relative_to(folder)): sha256(path) for path in files},
@@ -170,13 +175,17 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
         manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
         found, files = manifest["format"], manifest["files"]
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again.") from None
+        raise InputError(
+            f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again."
+        ) from None
     if found != FORMAT:
         raise InputError(f"has format {found}, and this version of transher reads {FORMAT}.", file=path)
     for name, digest in files.items():
         if not (folder / name).is_file():
-            raise InputError("is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run.")
-        # The checkpoint is large, nothing is answered from it, and it carries a hash of its own for who goes on from it.
+            raise InputError(
+                "is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run."
+            )
+        # The checkpoint is large, nothing is answered from it, and it carries a hash of its own for whoever goes on.
         if name != "optimizer.safetensors" and sha256(folder / name) != digest:
             raise InputError(
                 "does not have the hash that the manifest says.",
@@ -211,7 +220,7 @@ def _load_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Scorer:
 def refuse_to_overwrite(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(
-            f"{folder} is already there and not empty. Choose another folder, or go on with what is in it with --resume."
+            f"{folder} is already there and not empty. Choose another folder, or go on with the run in it by --resume."
         )
 
 

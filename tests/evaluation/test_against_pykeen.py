@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_graphs import random_graph, score_table, whole_number_scorer
+from tests.evaluation.small_graphs import random_graph, score_table, whole_number_scorer
 
 from transher.evaluation.metrics import Metrics
 from transher.evaluation.ranking import known_answers, rank

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from small_graphs import random_graph, whole_number_scorer
+from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 from transher.errors import UsageError
 from transher.evaluation import bootstrap, metrics

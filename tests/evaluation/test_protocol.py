@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from small_graphs import random_graph, whole_number_scorer
+from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 from transher.errors import UsageError
 from transher.evaluation import Metrics, evaluate, known_answers, rank, rank_among_candidates

@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_graphs import graph_seeds, random_graph, score_table, whole_number_scorer
+from tests.evaluation.small_graphs import graph_seeds, random_graph, score_table, whole_number_scorer
 
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import counting

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from small_graphs import random_graph, whole_number_scorer
+from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 from transher.errors import TransherError, UsageError
 from transher.evaluation import sampled

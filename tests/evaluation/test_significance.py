@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from small_graphs import random_graph
+from tests.evaluation.small_graphs import random_graph
 
 from transher.errors import UsageError
 from transher.evaluation.ranks import Ranks, both_sides

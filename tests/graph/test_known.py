@@ -60,4 +60,4 @@ def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each():
     start = time.perf_counter()
     index = KnownAnswers(triples, 100_000, 500, "tail")
     assert time.perf_counter() - start < 5
-    assert index._sorted_keys.nbytes + index._answers.nbytes <= 12 * len(triples)
+    assert index._sorted_keys.nbytes + index.answers.nbytes <= 12 * len(triples)

@@ -1,4 +1,4 @@
-"""Each model against its formula written out coordinate by coordinate, and its views of one triple against each other."""
+"""Each model against its formula written out coordinate by coordinate, and its views of a triple against each other."""
 
 from __future__ import annotations
 
@@ -136,7 +136,10 @@ def test_scores_of_triples_heads_and_tails_equal_the_formula(name: str, quarter:
     expected = torch.tensor(
         [
             FORMULAS[name](
-                scorer.entity_weights[h].tolist(), scorer.relation_weights[r].tolist(), scorer.entity_weights[t].tolist(), k
+                scorer.entity_weights[h].tolist(),
+                scorer.relation_weights[r].tolist(),
+                scorer.entity_weights[t].tolist(),
+                k,
             )
             for h, r, t in triples.tolist()
         ]

@@ -5,8 +5,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.conftest import make_graph
+
 from transher.errors import TransherError
 from transher.graph.graph import Graph
 from transher.training.batches import Batch, Batches

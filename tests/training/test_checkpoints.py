@@ -74,8 +74,13 @@ def test_nothing_to_go_on_from_is_said(tmp_path: Path) -> None:
 def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError), replacing(path) as file:
-        file.write(b"half of the n")
-        raise RuntimeError
+
+    def fail_midway() -> None:
+        with replacing(path) as file:
+            file.write(b"half of the n")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_midway()
     assert path.read_bytes() == b"old"
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]

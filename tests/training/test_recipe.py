@@ -15,7 +15,9 @@ def test_names_that_are_checked_without_torch_are_those_of_the_models() -> None:
 
 
 def test_a_recipe_survives_a_file(tmp_path: Path) -> None:
-    recipe = Recipe().with_settings(["training.steps=7", "model.name=rotate", "training.lr=5e-5", "model.reciprocal=true"])
+    recipe = Recipe().with_settings(
+        ["training.steps=7", "model.name=rotate", "training.lr=5e-5", "model.reciprocal=true"]
+    )
     recipe.save(tmp_path / "mine.toml")
     assert Recipe.load(tmp_path / "mine.toml") == recipe
     assert recipe.training.steps == 7

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.conftest import make_graph
 
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph
@@ -12,8 +13,8 @@ from transher.models import MODELS
 from transher.training.checkpoints import MODEL_FILE, load_state, read_tensors
 from transher.training.history import read_history
 from transher.training.recipe import Recipe
-from transher.training.trainer import Diverged, Report, Trainer, Watcher
-from tests.conftest import make_graph
+from transher.training.trainer import Diverged, Trainer
+from transher.training.watcher import Report, Watcher
 
 QUICK = ["model.k=16", "training.steps=60", "training.batch=32", "training.negatives=16", "validation.every=20"]
 
@@ -31,7 +32,13 @@ def train(graph: Graph, folder: Path, *settings: str) -> Trainer:
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
     gamma = {"distmult": 30, "complex": 30, "seek": 30, "hole": 30}.get(name, 4)
-    settings = [f"model.name={name}", f"model.gamma={gamma}", "training.steps=300", "training.lr=0.02", "validation.every=300"]
+    settings = [
+        f"model.name={name}",
+        f"model.gamma={gamma}",
+        "training.steps=300",
+        "training.lr=0.02",
+        "validation.every=300",
+    ]
     before = Trainer(ring, recipe(*settings), tmp_path).scorer
     start = evaluate(before, ring, "train").overall.mrr
     end = evaluate(train(ring, tmp_path, *settings).scorer, ring, "train").overall.mrr
@@ -87,7 +94,9 @@ class StopAt(Watcher):
             self.trainer.stop()
 
 
-@pytest.mark.parametrize("settings", [[], ["training.optimizer=adam", "training.schedule=step"], ["training.dropout=0.2"]])
+@pytest.mark.parametrize(
+    "settings", [[], ["training.optimizer=adam", "training.schedule=step"], ["training.dropout=0.2"]]
+)
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
     ring: Graph, tmp_path: Path, settings: list[str]
 ) -> None:
@@ -101,7 +110,14 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
     assert torch.equal(whole.entities.weight, resumed.entities.weight)
     assert torch.equal(whole.relations.weight, resumed.relations.weight)
     for name in ("whole", "stopped"):
-        assert [line["step"] for line in read_history(tmp_path / name) if line["kind"] == "report"] == [10, 20, 30, 40, 50, 60]
+        assert [line["step"] for line in read_history(tmp_path / name) if line["kind"] == "report"] == [
+            10,
+            20,
+            30,
+            40,
+            50,
+            60,
+        ]
     best = [read_tensors(tmp_path / name / MODEL_FILE) for name in ("whole", "stopped")]
     assert torch.equal(best[0][0]["entities"], best[1][0]["entities"])
     assert best[0][1] == best[1][1]

@@ -4,7 +4,7 @@ from transher.graph.benchmarks import list_benchmarks
 from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
 from transher.graph.known import KnownAnswers
 from transher.graph.loading import load_graph
-from transher.graph.readers import read_graph
+from transher.graph.readers import read_graph, read_triples
 from transher.graph.report import LoadReport, Unseen
 from transher.graph.splits import split_triples
 from transher.graph.statistics import RELATION_TYPES, GraphStatistics, graph_statistics, relation_types
@@ -23,11 +23,12 @@ __all__ = [
     "Triples",
     "Unseen",
     "Vocabulary",
+    "graph_statistics",
     "list_benchmarks",
     "load_graph",
-    "graph_statistics",
     "load_graph_folder",
     "read_graph",
+    "read_triples",
     "relation_types",
     "save_graph",
     "split_triples",

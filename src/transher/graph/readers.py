@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import pyarrow as pa
 
 from transher.errors import InputError, UsageError
 from transher.graph.draft import Draft
-from transher.graph.encoding import SpelledTriples, encode
+from transher.graph.encoding import SPELLING, SpelledTriples, encode
 from transher.graph.graph import Graph, Split
 from transher.graph.names import Names, named_vocabulary, read_names
 from transher.graph.openke import is_openke, read_openke
@@ -19,6 +20,8 @@ from transher.graph.report import LoadReport
 from transher.graph.sources import ENDINGS, PARQUET_ENDINGS, RDF_ENDINGS, TEXT_ENDINGS, ending, find_sources
 from transher.graph.splits import FRACTIONS
 from transher.graph.tables import Columns, read_parquet, read_text
+
+_ENDS = ("head", "relation", "tail")
 
 
 def read_graph(
@@ -91,6 +94,16 @@ def read_graph(
     )
 
 
+def read_triples(path: Path | str, columns: Columns | None = None) -> pa.Table:
+    """The triples of one file as they are spelled, line by line: columns head, relation and tail."""
+    path = Path(path)
+    if not path.exists():
+        raise InputError("there is no such file.", file=path, remedy="Check the path.")
+    spelled, _, _ = _read_file(path, columns, keep_literals=True)
+    blocks = (spelled.heads, spelled.relations, spelled.tails)
+    return pa.table({name: pa.chunked_array(part, SPELLING) for name, part in zip(_ENDS, blocks, strict=True)})
+
+
 def _read_folder(folder: Path, columns: Columns | None, keep_literals: bool) -> Draft:
     if is_openke(folder):
         entities, relations, splits = read_openke(folder)
@@ -110,23 +123,9 @@ def _read_splits(paths: Mapping[Split, Path], columns: Columns | None, keep_lite
     names: list[Names] = []
     literals_left_out = 0
     for split, path in paths.items():
-        if path.is_dir():
-            raise InputError("is a folder where a file is needed.", file=path, remedy="Give the file inside it.")
-        if ending(path) in RDF_ENDINGS:
-            rdf = RdfFile(path, keep_literals)
-            spelled[split] = rdf.triples
-            literals_left_out += rdf.literals_left_out
-            names += [] if rdf.names is None else [rdf.names]
-        elif ending(path) in PARQUET_ENDINGS:
-            spelled[split] = read_parquet(path, columns)
-        elif ending(path) in TEXT_ENDINGS:
-            spelled[split] = read_text(path, columns)
-        else:
-            raise InputError(
-                "its name does not say what kind of file it is.",
-                file=path,
-                remedy=f"Known endings are {' '.join(ENDINGS)}, text also with .gz.",
-            )
+        spelled[split], left_out, found = _read_file(path, columns, keep_literals)
+        literals_left_out += left_out
+        names += found
     entities, relations, triples = encode(list(spelled.values()))
     return Draft(
         entities,
@@ -137,4 +136,22 @@ def _read_splits(paths: Mapping[Split, Path], columns: Columns | None, keep_lite
         entity_names=names,
         relation_names=list(names),
         literals_left_out=literals_left_out,
+    )
+
+
+def _read_file(path: Path, columns: Columns | None, keep_literals: bool) -> tuple[SpelledTriples, int, list[Names]]:
+    """One file's triples, how many were left out for being literals, and the names that it gave instead."""
+    if path.is_dir():
+        raise InputError("is a folder where a file is needed.", file=path, remedy="Give the file inside it.")
+    if ending(path) in RDF_ENDINGS:
+        rdf = RdfFile(path, keep_literals)
+        return rdf.triples, rdf.literals_left_out, [] if rdf.names is None else [rdf.names]
+    if ending(path) in PARQUET_ENDINGS:
+        return read_parquet(path, columns), 0, []
+    if ending(path) in TEXT_ENDINGS:
+        return read_text(path, columns), 0, []
+    raise InputError(
+        "its name does not say what kind of file it is.",
+        file=path,
+        remedy=f"Known endings are {' '.join(ENDINGS)}, text also with .gz.",
     )

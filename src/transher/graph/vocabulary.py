@@ -54,6 +54,16 @@ class Vocabulary:
         found = pc.fill_null(pc.index_in(identifiers, value_set=self.identifiers), -1)
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
 
+    def find_all(self, words: pa.ChunkedArray) -> NDArray[np.int64]:
+        """The id that each of many words means, as `find` takes them: (n,). Each distinct word is looked up once."""
+        encoded = words.combine_chunks()
+        if not pa.types.is_dictionary(encoded.type):
+            encoded = encoded.dictionary_encode()
+        ids: NDArray[np.int64] = self.ids(encoded.dictionary).astype(np.int64)
+        for place in np.flatnonzero(ids < 0):
+            ids[place] = self.find(encoded.dictionary[int(place)].as_py())
+        return np.take(ids, encoded.indices.to_numpy())
+
     def find(self, text: str) -> int:
         """The id that `text` means: an identifier, else a label, else a name as written, else a name in any case."""
         position = int(pc.index(self.identifiers, text).as_py())

@@ -35,9 +35,7 @@ class SelfAdversarial(torch.autograd.Function):
         return d_positive, d_negative, None, None, None
 
 
-def self_adversarial(
-    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float
-) -> Tensor:
+def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float) -> Tensor:
     """positive: scores (B,), negative: scores (B, N), valid: bool (B, N), False where a negative does not count,
     weights: (B,) → (L⁺ + L⁻)/2, a scalar. A row without any valid negative adds nothing to L⁻."""
     if not native.serves(positive, negative, weights):

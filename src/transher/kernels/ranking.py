@@ -68,7 +68,5 @@ def normalise(rows: Tensor) -> Tensor:
     rows = rows.contiguous()
     out = torch.empty_like(rows)
     k = rows.shape[-1]
-    native.module.normalise_rows(
-        native.threads(), rows.data_ptr(), rows.numel() // k if k else 0, k, out.data_ptr()
-    )
+    native.module.normalise_rows(native.threads(), rows.data_ptr(), rows.numel() // k if k else 0, k, out.data_ptr())
     return out

@@ -100,9 +100,7 @@ def squared_l2_pairs(q: Tensor, e: Tensor) -> Tensor:
     return (q - e).square().sum(-1)
 
 
-def self_adversarial(
-    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float
-) -> Tensor:
+def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, alpha: float) -> Tensor:
     """(B,), (B, N), bool (B, N) or None, (B,) → (L⁺ + L⁻)/2, without gradient through
     p = softmax(α f) over the valid negatives."""
     sharpened = alpha * negative.detach()

@@ -29,7 +29,6 @@ MODELS: dict[str, type[Model]] = {
 }  # fmt: skip
 
 
-
 def build_model(settings: ModelSettings) -> Model:
     """The model that a recipe names."""
     if settings.name == SEEK.name:

@@ -31,11 +31,10 @@ class SEEK(DotModel):
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         d = self.segments
         anchor, relation = anchors.chunk(d, -1), relations.chunk(d, -1)
-        q: list[Tensor | None] = [None] * d
+        q = [torch.zeros_like(anchor[0])] * d
         for x in range(d):
             for y in range(d):
                 w, sign = (y, 1.0) if x % 2 == 0 else ((x + y) % d, -1.0 if x + y >= d else 1.0)
                 given, asked = (y, w) if side == "tail" else (w, y)
-                term = sign * relation[x] * anchor[given]
-                q[asked] = term if q[asked] is None else q[asked] + term
-        return (torch.cat([segment for segment in q if segment is not None], -1),)
+                q[asked] = q[asked] + sign * relation[x] * anchor[given]
+        return (torch.cat(q, -1),)

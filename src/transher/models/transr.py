@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
 
 from transher import kernels
 from transher.models.model import Model, Part, Query, Side
+
+_PRODUCTS = 1 << 22  # how many products of two coordinates of a candidate are held at a time
 
 
 class TransR(Model):
@@ -26,13 +27,18 @@ class TransR(Model):
         return (projected + r if side == "tail" else projected - r), M
 
     def cross(self, query: Query, candidates: Tensor) -> Tensor:
-        """One query at a time, since each has a matrix of its own; recomputed backward, so memory stays (N, k)."""
-        rows = [checkpoint(self._row, q, M, candidates, use_reentrant=False) for q, M in zip(*query, strict=True)]
-        return torch.stack(rows) if rows else candidates.new_empty(0, len(candidates))
-
-    def _row(self, q: Tensor, M: Tensor, candidates: Tensor) -> Tensor:
-        projected = candidates @ M.view(self.k, self.k).T
-        return self.gamma - kernels.root(kernels.squared_l2_pairs(q, projected))
+        """‖q − M e‖² = ‖q‖² − 2 (M⊤q)·e + (M⊤M)·(e e⊤), the last a dot product over k·k: matrix products for the whole
+        batch, instead of projecting every candidate by the matrix of every query."""
+        q, M = query
+        M = M.view(-1, self.k, self.k)
+        linear = torch.bmm(M.transpose(1, 2), q[..., None])[..., 0]
+        quadratic = torch.bmm(M.transpose(1, 2), M).flatten(1)
+        parts = []
+        for e in candidates.split(max(1, _PRODUCTS // self.k**2)):
+            products = (e[:, :, None] * e[:, None, :]).flatten(1)
+            squared = q.square().sum(-1, keepdim=True) - 2 * linear @ e.T + quadratic @ products.T
+            parts.append(self.gamma - kernels.root(squared))
+        return torch.cat(parts, 1) if parts else q.new_empty(len(q), 0)
 
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         q, M = query

@@ -71,7 +71,8 @@ def _known_answers(graph: Graph, anchor: int, relation: int, side: Side) -> NDAr
     """By one pass over the triples: for a single query that is faster than building an index."""
     triples = graph.all_triples
     given, asked = (0, 2) if side == "tail" else (2, 0)
-    return triples[(triples[:, given] == anchor) & (triples[:, 1] == relation), asked]
+    found: NDArray[np.int32] = triples[(triples[:, given] == anchor) & (triples[:, 1] == relation), asked]
+    return found
 
 
 def _relations(scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: KnownAnswers) -> pd.DataFrame:

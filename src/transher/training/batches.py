@@ -7,6 +7,7 @@ training that goes on after a stop sees the very batches that it would have seen
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -139,7 +140,12 @@ class Batches:
             valid = None if known is None else self._mask_own(own, *known.of(anchors, relations))
             return [(slice(0, len(answers)), own)], valid
         if self._types is None:
-            groups = [(slice(0, len(answers)), generator.choice(len(self.graph.entities), count, replace=False, shuffle=False))]
+            groups = [
+                (
+                    slice(0, len(answers)),
+                    generator.choice(len(self.graph.entities), count, replace=False, shuffle=False),
+                )
+            ]
             valid = None if known is None else torch.ones(len(answers), count, dtype=torch.bool)
         else:
             groups, valid = self._typed_pools(answers, generator)
@@ -181,7 +187,7 @@ class Batches:
             return np.ones(len(self.graph.train), dtype=np.float32) if given is None else given.astype(np.float32)
         head, relation, tail = self.graph.train.T
         counts = self._known["tail"].counts(head, relation) + self._known["head"].counts(tail, relation)
-        weights = 1 / np.sqrt((counts + 2 * self.settings.count_offset).astype(np.float32))
+        weights: NDArray[np.float32] = (1 / np.sqrt(counts + 2 * self.settings.count_offset)).astype(np.float32)
         return weights if given is None else weights * given
 
 
@@ -201,10 +207,7 @@ class _TypedEntities:
         """Runs of answers (sorted by type) with one type, each with all entities of that type."""
         types = self.of[answers]
         bounds = np.flatnonzero(np.diff(types, prepend=-1, append=-1))
-        return [
-            (slice(int(start), int(stop)), self._members(int(types[start])))
-            for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
-        ]
+        return [(slice(int(start), int(stop)), self._members(int(types[start]))) for start, stop in pairwise(bounds)]
 
     def draw(self, answers: NDArray[np.int32], uniform: NDArray[np.float64]) -> NDArray[np.int64]:
         """uniform: (B, N) in [0, 1) → ids (B, N), each of the type of its row's answer."""

@@ -25,7 +25,7 @@ class History:
         if find_spec("tensorboard") is not None:
             from torch.utils.tensorboard import SummaryWriter
 
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)  # type: ignore[no-untyped-call]
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)
 
     def add(self, kind: str, step: int, **values: float) -> None:
         """A line of `kind` "report" or "validation"."""

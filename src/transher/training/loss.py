@@ -33,9 +33,7 @@ def cross_entropy(positive: Tensor, negative: Tensor, valid: Tensor | None, weig
     return (weights * (log_total - positive)).sum() / weights.sum()
 
 
-def margin_ranking(
-    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, margin: float
-) -> Tensor:
+def margin_ranking(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, margin: float) -> Tensor:
     """Σ w_i mean_j max(0, margin − f_i + f_ij) / Σ w_i."""
     violation = (margin - positive[:, None] + negative).clamp_min(0)
     if valid is not None:

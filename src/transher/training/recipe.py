@@ -40,7 +40,9 @@ class ModelSettings(Section):
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in MODEL_NAMES:
-            raise ValueError(f"there is no model '{name}'. {nearest(name, MODEL_NAMES) or 'Known: ' + ', '.join(MODEL_NAMES)}")
+            raise ValueError(
+                f"there is no model '{name}'. {nearest(name, MODEL_NAMES) or 'Known: ' + ', '.join(MODEL_NAMES)}"
+            )
         return name
 
     @model_validator(mode="after")
@@ -56,7 +58,9 @@ class TrainingSettings(Section):
     steps: int = Field(10_000, ge=1)
     batch: int = Field(1024, ge=1, description="positives a step")
     negatives: int = Field(256, ge=1, description="negatives a positive")
-    pool: Literal["shared", "independent"] = Field("shared", description="one set of negatives a batch, or one a positive")
+    pool: Literal["shared", "independent"] = Field(
+        "shared", description="one set of negatives a batch, or one a positive"
+    )
     typed: bool = Field(False, description="a negative has the type of the entity that it replaces")
     filter_known: bool = Field(True, description="known training triples are no negatives")
     loss: Literal["self-adversarial", "cross-entropy", "margin"] = "self-adversarial"
@@ -155,7 +159,9 @@ def _recipe_text(name_or_file: str | Path) -> tuple[str, str]:
         return path.read_text("utf-8"), str(path)
     name = str(name_or_file)
     if name not in recipe_names():
-        hint = nearest(name, recipe_names()) or f"Shipped: {', '.join(recipe_names())}; or give a path that ends in .toml."
+        hint = (
+            nearest(name, recipe_names()) or f"Shipped: {', '.join(recipe_names())}; or give a path that ends in .toml."
+        )
         raise UsageError(f"there is no recipe '{name}'. {hint}")
     return resources.files("transher.recipes").joinpath(f"{name}.toml").read_text("utf-8"), name
 
@@ -177,7 +183,9 @@ def _explain(error: Any) -> str:
     key = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
         return f"there is no setting '{key}'. {_suggest(key)}"
-    reason = str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"][0].lower() + error["msg"][1:]
+    reason = (
+        str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"][0].lower() + error["msg"][1:]
+    )
     given = "" if isinstance(error["input"], dict | Section) else f" = {error['input']!r}"
     return f"{key}{given}: {reason}" if key else reason
 

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
@@ -29,6 +28,7 @@ from transher.training.loss import batch_loss
 from transher.training.recipe import Recipe
 from transher.training.schedule import learning_rate, resets_moments
 from transher.training.table import TABLES, Table
+from transher.training.watcher import Report, Watcher
 
 
 class Diverged(TransherError):
@@ -37,25 +37,6 @@ class Diverged(TransherError):
 
 class Interrupted(TransherError):
     """Somebody asked the training to stop; all is saved."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """How a training is doing, for whoever watches."""
-
-    step: int
-    steps: int
-    loss: float
-    triples_per_second: float
-    seconds_left: float
-
-
-class Watcher:
-    """Hears of a training's progress; does nothing with it."""
-
-    def report(self, report: Report) -> None: ...
-
-    def validated(self, step: int, mrr: float, best: bool) -> None: ...
 
 
 class Trainer:
@@ -144,10 +125,10 @@ class Trainer:
         value = float(total.detach())
         if not math.isfinite(value):
             raise Diverged(
-                f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights are "
-                f"kept; try --set training.lr={settings.lr / 10:g}, or --set training.warmup={max(100, settings.steps // 20)}."
+                f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
+                f"are kept; try --set training.lr={settings.lr / 10:g}, or a warm-up with --set training.warmup=1000."
             )
-        total.backward()  # type: ignore[no-untyped-call]
+        total.backward()
         rate = learning_rate(settings, step)
         _push(self.entities, batch.entity_ids, entity_rows, rate)
         _push(self.relations, batch.relation_ids, relation_rows, rate)
@@ -191,9 +172,7 @@ class Trainer:
         progress, steps = self.progress, self.recipe.training.steps
         left = progress.seconds / progress.step * (steps - progress.step)
         rate = learning_rate(self.recipe.training, progress.step - 1)
-        history.add(
-            "report", progress.step, loss=loss, lr=rate, triples_per_second=speed, seconds=progress.seconds
-        )
+        history.add("report", progress.step, loss=loss, lr=rate, triples_per_second=speed, seconds=progress.seconds)
         watcher.report(Report(progress.step, steps, loss, speed, left))
 
     def _validate(self, history: History, watcher: Watcher) -> None:
