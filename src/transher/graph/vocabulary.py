@@ -62,7 +62,8 @@ class Vocabulary:
         ids: NDArray[np.int64] = self.ids(encoded.dictionary).astype(np.int64)
         for place in np.flatnonzero(ids < 0):
             ids[place] = self.find(encoded.dictionary[int(place)].as_py())
-        return np.take(ids, encoded.indices.to_numpy())
+        found: NDArray[np.int64] = ids[encoded.indices.to_numpy()]
+        return found
 
     def find(self, text: str) -> int:
         """The id that `text` means: an identifier, else a label, else a name as written, else a name in any case."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from transher.graph.graph import Graph
-from transher.training.recipe import ModelSettings, Recipe, TrainingSettings, ValidationSettings
+from transher.training.recipe import Recipe
 
 
 def default_recipe(graph: Graph, model: str = "transher") -> Recipe:
@@ -18,10 +18,13 @@ def default_recipe(graph: Graph, model: str = "transher") -> Recipe:
     if model in ("rescal", "transr"):  # k·k numbers a relation
         k = min(k, 64)
     typed = graph.entity_types is not None and bool(graph.candidates)
-    return Recipe(
-        model=ModelSettings(name=model, k=k, gamma=_GAMMA.get(model, 6.0), init=_INIT.get(model, "U_U_U")),
-        training=TrainingSettings(steps=steps, batch=batch, negatives=negatives, lr=lr, typed=typed),
-        validation=ValidationSettings(every=max(500, steps // 10)),
+    return Recipe.parse(
+        {
+            "model": {"name": model, "k": k, "gamma": _GAMMA.get(model, 6.0), "init": _INIT.get(model, "U_U_U")},
+            "training": {"steps": steps, "batch": batch, "negatives": negatives, "lr": lr, "typed": typed},
+            "validation": {"every": max(500, steps // 10)},
+        },
+        "settings",
     )
 
 
