@@ -1,65 +1,9 @@
-// Counting the candidates that beat an answer, and finding the best ones: exact, and without computing most distances to
-// the end. Partial sums of |·| only grow, in floating point as well (adding a number that is not negative never lowers a
-// rounded sum), so a candidate whose partial sum has passed the limit is out.
+// Counting the candidates that beat an answer, and finding the best ones: exact, over chunks of candidates.
 #pragma once
 
-#include "batch.h"
+#include "byte_ranking.h"
 
 namespace {
-
-constexpr long check_every = 128;  // coordinates between two looks at the partial sums
-
-// Distances of one query to four candidates, to the bit as pair_distance gives them; where all four have passed the limit,
-// partial sums above it.
-inline void four_distances(const float* q, const float* s, const float* const* e, long k, float limit, float* out) {
-    float before[4] = {0, 0, 0, 0};
-    for (long start = 0; start < k; start += block_steps * lanes) {
-        long end = least(k, start + block_steps * lanes);
-        Vector sum[4] = {Vector::zero(), Vector::zero(), Vector::zero(), Vector::zero()};
-        for (long column = start; column < end;) {
-            long stop = least(end, column + check_every);
-            for (; column + lanes <= stop; column += lanes) {
-                Vector q_ = Vector::load(q + column), s_ = Vector::load(s + column);
-                for (int c = 0; c < 4; ++c)
-                    sum[c] = sum[c] + Vector::absolute(difference(q_, s_, Vector::load(e[c] + column)));
-            }
-            if (column < stop) {
-                Vector q_ = load_from(q, column, k), s_ = load_from(s, column, k);
-                for (int c = 0; c < 4; ++c)
-                    sum[c] = sum[c] + Vector::absolute(difference(q_, s_, load_from(e[c], column, k)));
-                column = stop;
-            }
-            Vector::sum_four(sum[0], sum[1], sum[2], sum[3], out);
-            if (start)
-                for (int c = 0; c < 4; ++c) out[c] = before[c] + out[c];
-            if (out[0] > limit && out[1] > limit && out[2] > limit && out[3] > limit) return;
-        }
-        for (int c = 0; c < 4; ++c) before[c] = out[c];
-    }
-    if (k == 0) out[0] = out[1] = out[2] = out[3] = 0.0f;
-}
-
-// Calls found(n, distance) for the candidates first … last−1 whose distance does not exceed limit(), which may shrink.
-template <class Limit, class Found>
-inline void within_limit(const float* q, const float* s, const float* candidates, long first, long last, long k,
-                         Limit&& limit, Found&& found) {
-    for (long n = first; n < last; n += 4) {
-        const float* e[4];
-        for (long c = 0; c < 4; ++c) e[c] = candidates + least(n + c, last - 1) * k;
-        float distance[4], bound = limit();
-        four_distances(q, s, e, k, bound, distance);
-        for (long c = 0; c < 4 && n + c < last; ++c)
-            if (distance[c] <= bound) found(n + c, distance[c]);
-    }
-}
-
-struct Counts {
-    std::int64_t better = 0, tied = 0;
-    void add(float distance, float limit, std::int64_t one) {
-        if (distance < limit) better += one;
-        else if (distance == limit) tied += one;
-    }
-};
 
 // Candidates of one query that are known answers do not count: take back what they added.
 inline void take_back_known(int threads, const float* q, const float* s, const float* limits, long B, long k,
@@ -69,36 +13,73 @@ inline void take_back_known(int threads, const float* q, const float* s, const f
     parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
         for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b) {
             Counts counts;
+            const float* rows[4];
+            long held = 0;
+            auto settle_held = [&] {
+                for (long c = held; c < 4; ++c) rows[c] = rows[0];
+                float distances[4];
+                four_distances(q + b * k, s + b * k, rows, k, limits[b], distances);
+                for (long c = 0; c < held; ++c) counts.add(distances[c], limits[b], 1);
+                held = 0;
+            };
             for (std::int64_t i = starts[b]; i < ends[b]; ++i) {
                 long n = known[i] - first_id;
-                if (n >= 0 && n < count)
-                    counts.add(pair_distance(q + b * k, s + b * k, candidates + n * k, 1.0f, k, limits[b]), limits[b], 1);
+                if (i + 8 < ends[b]) {  // rows all over the table: ask for them ahead
+                    long ahead = known[i + 8] - first_id;
+                    if (ahead >= 0 && ahead < count)
+                        for (long column = 0; column < least(k, 256); column += 16)
+                            __builtin_prefetch(candidates + ahead * k + column);
+                }
+                if (n < 0 || n >= count) continue;
+                rows[held++] = candidates + n * k;
+                if (held == 4) settle_held();
             }
+            if (held) settle_held();
             better[b] -= counts.better, tied[b] -= counts.tied;
         }
     });
 }
 
-constexpr long ranking_block = 64;  // candidates that stay in the cache while every query goes by
+// Distances of all queries in full, by the same panels as in training: what is fastest when neighbouring queries differ in
+// s. (Dropping candidates by their partial sums, query by query, was measured at under half of its speed: half of the
+// coordinates are saved, but a register block of 3 × 4 is lost.)
+inline void count_in_full(int threads, const float* q, const float* s, const float* limits, long B, long k,
+                          const float* candidates, long count, std::int64_t* better, std::int64_t* tied) {
+    constexpr long at_once = 1024;
+    float* distances = static_cast<float*>(scratch(transher::slot_bytes, B * least(count, at_once) * sizeof(float)));
+    for (long first = 0; first < count; first += at_once) {
+        long here = least(at_once, count - first);
+        scaled_l1_cross(threads, q, s, candidates + first * k, B, here, k, distances);
+        parallel(threads, B, [&](long b, int) {
+            Counts counts;
+            for (long n = 0; n < here; ++n) counts.add(distances[b * here + n], limits[b], 1);
+            better[b] += counts.better, tied[b] += counts.tied;
+        });
+    }
+}
 
+// Queries side by side with the same s go through bytes first (see byte_ranking.h), the others in full.
 void scaled_l1_count(int threads, const float* q, const float* s, const float* limits, long B, long k,
                      const float* candidates, long count, std::int64_t first_id, const std::int64_t* starts,
                      const std::int64_t* ends, const std::int32_t* known, std::int64_t* better, std::int64_t* tied) {
     if (k == 0 || B == 0 || count == 0) return;
-    Counts* sums = static_cast<Counts*>(scratch(transher::slot_shared, threads * B * sizeof(Counts)));
-    for (long i = 0; i < threads * B; ++i) sums[i] = Counts();
-    parallel(threads, ceil_divide(count, ranking_block), [&](long task, int worker) {
-        long first = task * ranking_block, last = least(first + ranking_block, count);
-        for (long b = 0; b < B; ++b) {
-            float limit = limits[b];
-            Counts& mine = sums[worker * B + b];
-            within_limit(
-                q + b * k, s + b * k, candidates, first, last, k, [&] { return limit; },
-                [&](long, float distance) { mine.add(distance, limit, 1); });
+    Spread spread(candidates, count, k);
+    long pending = 0;  // the first query that has not been counted yet
+    auto count_pending = [&](long end) {
+        if (pending < end)
+            count_in_full(threads, q + pending * k, s + pending * k, limits + pending, end - pending, k, candidates, count,
+                          better + pending, tied + pending);
+    };
+    for (long b = 0, end; b < B; b = end) {
+        for (end = b + 1; end < B && same_row(s + b * k, s + end * k, k); ++end) {
         }
-    });
-    for (long worker = 0; worker < threads; ++worker)
-        for (long b = 0; b < B; ++b) better[b] += sums[worker * B + b].better, tied[b] += sums[worker * B + b].tied;
+        Rounding how;
+        if (end - b < least_group || !spread.usable || !how.plan(spread, s + b * k, k)) continue;
+        count_pending(b);
+        count_by_bytes(threads, how, q + b * k, s + b * k, limits + b, end - b, k, candidates, count, better + b, tied + b);
+        pending = end;
+    }
+    count_pending(B);
     take_back_known(threads, q, s, limits, B, k, candidates, count, first_id, starts, ends, known, better, tied);
 }
 

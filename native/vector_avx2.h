@@ -58,6 +58,11 @@ struct Vector {
                               _mm256_set1_ps(1.0f))};
     }
 
+    // One bit per lane where a < b.
+    static unsigned less(Vector a, Vector b) {
+        return static_cast<unsigned>(_mm256_movemask_ps(_mm256_cmp_ps(a.v, b.v, _CMP_LT_OQ)));
+    }
+
     // Sums of four vectors. The order of additions is the same for each, whichever place it takes.
     static void sum_four(Vector a, Vector b, Vector c, Vector d, float* out) {
         __m256 pairs = _mm256_hadd_ps(_mm256_hadd_ps(a.v, b.v), _mm256_hadd_ps(c.v, d.v));

@@ -56,6 +56,8 @@ struct Vector {
         return {_mm512_maskz_mov_ps(_mm512_test_epi32_mask(wide, wide), _mm512_set1_ps(1.0f))};
     }
 
+    static unsigned less(Vector a, Vector b) { return _mm512_cmp_ps_mask(a.v, b.v, _CMP_LT_OQ); }
+
     static void sum_four(Vector a, Vector b, Vector c, Vector d, float* out) {
         out[0] = a.sum(), out[1] = b.sum(), out[2] = c.sum(), out[3] = d.sum();
     }

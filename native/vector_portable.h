@@ -68,6 +68,11 @@ struct Vector {
         return {Floats{p[0] ? 1.f : 0.f, p[1] ? 1.f : 0.f, p[2] ? 1.f : 0.f, p[3] ? 1.f : 0.f}};
     }
 
+    static unsigned less(Vector a, Vector b) {
+        Ints mask = a.v < b.v;
+        return (mask[0] & 1u) | (mask[1] & 2u) | (mask[2] & 4u) | (mask[3] & 8u);
+    }
+
     static void sum_four(Vector a, Vector b, Vector c, Vector d, float* out) {
         out[0] = a.sum(), out[1] = b.sum(), out[2] = c.sum(), out[3] = d.sum();
     }

@@ -1,0 +1,135 @@
+"""Distances and their gradients, on every back end, against the reference in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from transher import kernels
+from transher.kernels import reference
+
+# Largest error allowed relative to the largest true value: float32 has 6e-8, sums of up to 2,000 terms lose some.
+TOLERANCE = 2e-6
+
+shapes = st.tuples(st.integers(0, 20), st.integers(0, 30), st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130]))
+each_back_end = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+
+
+def error(got: Tensor, true: Tensor) -> float:
+    return float((got.double() - true).abs().max() / true.abs().max().clamp_min(1e-30)) if true.numel() else 0.0
+
+
+def scaled_l1_with_gradients(cross: bool, parts: list[Tensor], upstream: Tensor, exact: bool) -> list[Tensor]:
+    leaves = [part.detach().to(torch.float64 if exact else torch.float32).requires_grad_() for part in parts]
+    module = reference if exact else kernels
+    distance = (module.scaled_l1_cross if cross else module.scaled_l1_pairs)(*leaves)
+    distance.backward(upstream.to(distance.dtype))
+    return [distance.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+
+
+@each_back_end
+@given(shape=shapes, seed=st.integers(0, 1000))
+def test_scaled_l1_agrees_with_float64_on_any_shape(backend: str, shape: tuple[int, int, int], seed: int) -> None:
+    B, N, k = shape
+    torch.manual_seed(seed)
+    q, s, e = torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)
+    upstream = torch.randn(B, N)
+    got = scaled_l1_with_gradients(True, [q, s, e], upstream, exact=False)
+    true = scaled_l1_with_gradients(True, [q, s, e], upstream, exact=True)
+    assert all(a.shape == b.shape for a, b in zip(got, true, strict=True))
+    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
+    e = torch.randn(B, k)
+    got = scaled_l1_with_gradients(False, [q, s, e], upstream.sum(1), exact=False)
+    true = scaled_l1_with_gradients(False, [q, s, e], upstream.sum(1), exact=True)
+    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
+
+
+@pytest.mark.parametrize(("B", "N", "k"), [(35, 300, 513), (5, 1030, 64), (1, 70, 1500), (130, 3, 1100)])
+def test_scaled_l1_agrees_with_float64_beyond_every_block(backend: str, B: int, N: int, k: int) -> None:
+    torch.manual_seed(0)
+    parts, upstream = [torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)], torch.randn(B, N)
+    got = scaled_l1_with_gradients(True, parts, upstream, exact=False)
+    true = scaled_l1_with_gradients(True, parts, upstream, exact=True)
+    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
+
+
+@each_back_end
+@given(shape=shapes, seed=st.integers(0, 1000))
+def test_pairs_have_the_bits_of_cross(backend: str, shape: tuple[int, int, int], seed: int) -> None:
+    if backend == "torch":
+        pytest.skip("the promise of the native back ends")
+    B, N, k = shape
+    torch.manual_seed(seed)
+    q, s, e = torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)
+    cross = kernels.scaled_l1_cross(q, s, e)
+    pairs = kernels.scaled_l1_pairs(q.repeat_interleave(N, 0), s.repeat_interleave(N, 0), e.repeat(B, 1))
+    assert torch.equal(cross.flatten(), pairs)
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-40, 0.0])
+def test_extreme_values_keep_their_distance(backend: str, size: float) -> None:
+    torch.manual_seed(0)
+    q, s, e = torch.randn(7, 33) * size, torch.ones(7, 33), torch.randn(9, 33) * size
+    got, true = kernels.scaled_l1_cross(q, s, e), reference.scaled_l1_cross(q.double(), s.double(), e.double())
+    assert torch.isfinite(got).all()
+    assert error(got, true) < (1e-4 if size == 1e-40 else TOLERANCE)  # denormals have few digits
+
+
+@pytest.mark.parametrize("where", ["q", "s", "e"])
+@pytest.mark.parametrize("k", [1, 8, 37])
+def test_nan_is_never_hidden(backend: str, where: str, k: int) -> None:
+    parts = {"q": torch.randn(7, k), "s": torch.randn(7, k), "e": torch.randn(9, k)}
+    parts[where][4, k - 1] = torch.nan
+    leaves = {name: part.requires_grad_() for name, part in parts.items()}
+    distance = kernels.scaled_l1_cross(*leaves.values())
+    affected = distance[:, 4] if where == "e" else distance[4]
+    assert affected.isnan().all()
+    assert int(distance.isnan().sum()) == affected.numel()
+    distance.sum().backward()
+    if backend != "torch":  # torch's own sign(NaN) is 0 on some versions
+        assert leaves[where].grad is not None
+        assert leaves[where].grad[4, k - 1].isnan()
+    pairs = kernels.scaled_l1_pairs(parts["q"].detach(), parts["s"].detach(), parts["e"].detach()[:7])
+    assert pairs.isnan().tolist() == [i == 4 for i in range(7)]
+
+
+def test_the_gradient_at_a_difference_of_zero_is_a_subgradient(backend: str) -> None:
+    q = torch.tensor([[1.0, 0.0]], requires_grad=True)
+    s, e = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.5, 3.0]])
+    distance = kernels.scaled_l1_cross(q, s, e)
+    distance.backward(torch.full((1, 1), 0.3))
+    assert distance.item() == 0
+    assert q.grad is not None
+    assert (q.grad.abs() <= 0.3).all()
+
+
+def test_results_do_not_depend_on_the_number_of_threads(backend: str) -> None:
+    torch.manual_seed(0)
+    parts, upstream = [torch.randn(50, 200), torch.randn(50, 200), torch.randn(70, 200)], torch.randn(50, 70)
+    before = torch.get_num_threads()
+    results = []
+    for threads in (1, 2, 3, 7):
+        torch.set_num_threads(threads)
+        results.append(scaled_l1_with_gradients(True, parts, upstream, exact=False))
+    torch.set_num_threads(before)
+    if backend != "torch":
+        assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
+
+
+def test_rows_may_be_strided_and_float64_takes_the_reference(backend: str) -> None:
+    wide = torch.randn(6, 60)
+    q, s, e = wide[:, :20], wide[:, 20:40], wide[:, 40:]
+    assert torch.equal(
+        kernels.scaled_l1_cross(q, s, e), kernels.scaled_l1_cross(q.contiguous(), s.contiguous(), e.contiguous())
+    )
+    assert kernels.scaled_l1_cross(q.double(), s.double(), e.double()).dtype == torch.float64
+
+
+def test_shapes_that_do_not_fit_are_refused(backend: str) -> None:
+    with pytest.raises((ValueError, RuntimeError)):
+        kernels.scaled_l1_cross(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(4, 5))

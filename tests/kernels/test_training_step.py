@@ -1,0 +1,183 @@
+"""The pieces of a training step against the general path through autograd, in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from transher import kernels
+from transher.kernels import Known, reference
+from transher.models import MODELS, Model, Side
+
+relaxed = settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
+)
+
+
+def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:
+    if not true.numel():
+        return got.shape == true.shape
+    return bool((got.double() - true).abs().max() <= tolerance * true.abs().max().clamp_min(0.1))
+
+
+def example(model: Model, B: int, N: int, U: int, V: int) -> tuple[Tensor, Tensor, list[Tensor]]:
+    entity_rows, relation_rows = torch.randn(U, model.k), torch.randn(V, model.relation_width)
+    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (N,))]
+    return entity_rows.requires_grad_(), relation_rows.requires_grad_(), indices
+
+
+@pytest.mark.parametrize("name", ["transher", "pairre", "transe"])
+@pytest.mark.parametrize("side", ["head", "tail"])
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize(
+    ("B", "N", "k", "U", "V"),
+    [(1, 1, 2, 1, 1), (5, 7, 3, 6, 2), (64, 50, 37, 90, 5), (33, 130, 513, 60, 9), (4, 0, 9, 5, 2)],
+)
+def test_batch_scores_and_gradients_are_those_of_autograd(
+    backend: str, name: str, side: Side, dropped: bool, B: int, N: int, k: int, U: int, V: int
+) -> None:
+    torch.manual_seed(B + k)
+    model = MODELS[name](k, 6.0)
+    entity_rows, relation_rows, indices = example(model, B, N, U, V)
+    keep = (torch.rand(B, k) < 0.7) / 0.7 if dropped else None
+    up_positive, up_negative = torch.randn(B), torch.randn(B, N)
+    positive, negative = model.batch_scores(entity_rows, relation_rows, *indices, side, keep)
+    torch.autograd.backward([positive, negative], [up_positive, up_negative])
+
+    exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
+    true = Model.batch_scores(model, *exact, *indices, side, None if keep is None else keep.double())
+    torch.autograd.backward(list(true), [up_positive.double(), up_negative.double()])
+    assert close(positive, true[0])
+    assert close(negative, true[1])
+    for got, wanted in zip((entity_rows, relation_rows), exact, strict=True):
+        assert got.grad is not None
+        assert wanted.grad is not None
+        assert close(got.grad, wanted.grad)
+
+
+def test_two_batches_may_be_open_at_once_and_backward_may_come_twice(backend: str) -> None:
+    torch.manual_seed(0)
+    model = MODELS["transher"](40, 6.0)
+    first, second = example(model, 9, 11, 12, 3), example(model, 30, 5, 20, 4)
+    outputs = [model.batch_scores(rows, relations, *indices, "tail") for rows, relations, indices in (first, second)]
+    for (rows, _, _), (positive, negative) in zip((first, second), outputs, strict=True):
+        (positive.sum() + negative.sum()).backward(retain_graph=True)
+        once = rows.grad.clone()
+        (positive.sum() + negative.sum()).backward()
+        assert torch.allclose(rows.grad, 2 * once)
+    rows, relations, indices = first
+    alone = rows.detach().clone().requires_grad_()
+    positive, negative = model.batch_scores(alone, relations, *indices, "tail")
+    (positive.sum() + negative.sum()).backward()
+    assert torch.allclose(2 * alone.grad, rows.grad)
+
+
+def test_a_row_of_zeros_has_finite_gradients(backend: str) -> None:
+    model = MODELS["transher"](8, 6.0)
+    rows, relations = torch.zeros(3, 8, requires_grad=True), torch.randn(1, 24)
+    zero = torch.zeros(2, dtype=torch.int64)
+    positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero + 2, "tail")
+    (positive.sum() + negative.sum()).backward()
+    assert torch.isfinite(rows.grad).all()
+
+
+def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
+    model = MODELS["transher"](8, 6.0)
+    zero = torch.zeros(2, dtype=torch.int64)
+    with pytest.raises(IndexError):
+        model.batch_scores(torch.randn(3, 8), torch.randn(1, 24), zero, zero, zero + 3, zero, "tail")
+
+
+@relaxed
+@given(
+    shape=st.tuples(st.integers(1, 12), st.integers(0, 40)), alpha=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    size=st.sampled_from([0.0, 1.0, 30.0, 1e4]), masked=st.sampled_from([None, 0.0, 0.3, 1.0]), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_the_loss_and_its_gradient_are_those_of_autograd(
+    backend: str, shape: tuple[int, int], alpha: float, size: float, masked: float | None, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    positive, negative = torch.randn(shape[0]) * size, torch.randn(shape) * size
+    valid = None if masked is None else torch.rand(shape) >= masked
+    weights = torch.rand(shape[0]) + 0.1
+    results = []
+    for dtype, loss_of in ((torch.float32, kernels.self_adversarial), (torch.float64, reference.self_adversarial)):
+        leaves = [scores.detach().to(dtype).requires_grad_() for scores in (positive, negative)]
+        loss = loss_of(leaves[0], leaves[1], valid, weights.to(dtype), alpha)
+        (3 * loss).backward()
+        results.append([loss.detach()[None], leaves[0].grad, leaves[1].grad])
+    assert all(close(got, true) for got, true in zip(*results, strict=True))
+
+
+def test_rows_without_valid_negatives_add_nothing_and_masked_scores_may_be_anything(backend: str) -> None:
+    positive, weights = torch.tensor([0.5, -0.5]), torch.ones(2)
+    negative = torch.tensor([[torch.inf, torch.nan, -torch.inf], [1.0, 2.0, 3.0]], requires_grad=True)
+    valid = torch.tensor([[False] * 3, [True] * 3])
+    loss = kernels.self_adversarial(positive, negative, valid, weights, 1.0)
+    share = torch.softmax(torch.tensor([1.0, 2.0, 3.0]), 0)
+    expected = -torch.nn.functional.logsigmoid(positive).sum()
+    expected = expected - (share * torch.nn.functional.logsigmoid(-negative.detach()[1])).sum()
+    assert loss.item() == pytest.approx(expected.item() / 4, rel=1e-5)
+    loss.backward()
+    assert negative.grad is not None
+    assert (negative.grad[0] == 0).all()
+
+
+def test_a_nan_score_makes_the_loss_nan(backend: str) -> None:
+    negative = torch.zeros(2, 5)
+    negative[1, 3] = torch.nan
+    assert kernels.self_adversarial(torch.zeros(2), negative, None, torch.ones(2), 1.0).isnan()
+
+
+@pytest.mark.parametrize("k", [1, 8, 13, 200])
+def test_adam_on_rows_is_adam(backend: str, k: int) -> None:
+    torch.manual_seed(0)
+    weight = torch.randn(30, k)
+    tables = [weight, torch.zeros_like(weight), torch.zeros_like(weight)]
+    exact = [table.double().clone() for table in tables]
+    dense = weight.double().clone().requires_grad_()
+    optimiser = torch.optim.Adam([dense], lr=1e-2)
+    for step in range(1, 5):
+        ids = torch.randperm(30)
+        gradient = torch.randn(30, k)
+        kernels.adam_rows(*tables, ids, gradient, 1e-2, 0.9, 0.999, 1e-8, step)
+        reference.adam_rows(*exact, ids, gradient.double(), 1e-2, 0.9, 0.999, 1e-8, step)
+        dense.grad = torch.zeros_like(dense)
+        dense.grad[ids] = gradient.double()
+        optimiser.step()
+    assert all(close(got, true) for got, true in zip(tables, exact, strict=True))
+    assert close(weight, dense.detach())
+
+
+def test_adam_leaves_other_rows_alone_and_refuses_ids_beyond_the_table(backend: str) -> None:
+    weight = torch.ones(5, 3)
+    m, v = torch.zeros(5, 3), torch.zeros(5, 3)
+    kernels.adam_rows(weight, m, v, torch.tensor([1, 4]), torch.ones(2, 3), 0.1, 0.9, 0.999, 1e-8, 1)
+    assert (weight[[0, 2, 3]] == 1).all()
+    assert torch.allclose(weight[[1, 4]], torch.tensor(0.9))
+    with pytest.raises(IndexError):
+        kernels.adam_rows(weight, m, v, torch.tensor([5]), torch.ones(1, 3), 0.1, 0.9, 0.999, 1e-8, 1)
+    with pytest.raises(IndexError):
+        kernels.gather_rows(weight, torch.tensor([5]))
+
+
+def test_gathering_copies_rows(backend: str) -> None:
+    weight, ids = torch.randn(9, 5), torch.tensor([8, 0, 0, 3])
+    assert torch.equal(kernels.gather_rows(weight, ids), weight[ids])
+
+
+@relaxed
+@given(
+    known=st.lists(st.lists(st.integers(0, 20), max_size=8), max_size=10),
+    pool=st.lists(st.integers(0, 20), max_size=25),
+)
+def test_known_answers_in_the_pool_are_masked(backend: str, known: list[list[int]], pool: list[int]) -> None:
+    counts = torch.tensor([len(answers) for answers in known], dtype=torch.int64)
+    ends = counts.cumsum(0)
+    flat = torch.tensor([answer for answers in known for answer in answers], dtype=torch.int32)
+    valid = torch.ones(len(known), len(pool), dtype=torch.bool)
+    kernels.mask_known(valid, torch.tensor(pool, dtype=torch.int64), Known(ends - counts, ends, flat))
+    assert valid.tolist() == [[member not in answers for member in pool] for answers in known]
