@@ -9,8 +9,8 @@ SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pyc
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
 	$(BIN)/transher train world --out runs/demo
-	$(BIN)/transher predict runs/demo --head France --relation borders --top 5
-	$(BIN)/transher predict runs/demo --relation uses_currency --tail Euro --top 5 --known hide
+	$(BIN)/transher predict runs/demo --head Germany --relation borders --top 8
+	$(BIN)/transher predict runs/demo --relation uses_currency --tail 'Euro (EUR)' --top 5 --known hide
 	$(BIN)/transher predict runs/demo --head Kenya --tail Africa --top 3
 
 test: check  ## style, types and the test suite
