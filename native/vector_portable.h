@@ -47,6 +47,7 @@ struct Vector {
         for (int i = 0; i < width; ++i) a.v[i] = std::sqrt(a.v[i]);
         return a;
     }
+    static Vector inverse_root(Vector a) { return all(1.0f) / root(a); }
     static Vector larger(Vector a, Vector b) { return pick(a.v > b.v, a, b); }
     static Vector smaller(Vector a, Vector b) { return pick(a.v < b.v, a, b); }
     static Vector nearest(Vector a) {
