@@ -7,7 +7,6 @@ namespace {
 struct Vector {
     static constexpr int width = 8;
     static constexpr int query_block = 3;      // forward: 3 × 4 sums, the loads stay below the arithmetic
-    static constexpr int backward_block = 3;   // q, dq, ds of three queries fill the sixteen registers
     __m256 v;
 
     static Vector zero() { return {_mm256_setzero_ps()}; }

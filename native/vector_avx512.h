@@ -7,7 +7,6 @@ namespace {
 struct Vector {
     static constexpr int width = 16;
     static constexpr int query_block = 4;
-    static constexpr int backward_block = 6;  // twice the registers of AVX2, twice the queries
     __m512 v;
 
     static Vector zero() { return {_mm512_setzero_ps()}; }

@@ -8,7 +8,6 @@ namespace {
 struct Vector {
     static constexpr int width = 4;
     static constexpr int query_block = 2;
-    static constexpr int backward_block = 2;
     typedef float Floats __attribute__((vector_size(16)));
     typedef int Ints __attribute__((vector_size(16)));
     Floats v;
