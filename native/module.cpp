@@ -195,4 +195,28 @@ NB_MODULE(_native, module) {
             backend().normalise_rows(threads, at(rows), count, k, at(out));
         },
         release());
+    module.def(
+        "complex_modulus_cross",
+        [](int threads, Address q, Address e, long B, long N, long k, Address out) {
+            backend().complex_modulus_cross(threads, at(q), at(e), B, N, k, at(out));
+        },
+        release());
+    module.def(
+        "complex_modulus_pairs",
+        [](int threads, Address q, Address e, long B, long k, Address out) {
+            backend().complex_modulus_pairs(threads, at(q), at(e), B, k, at(out));
+        },
+        release());
+    module.def(
+        "complex_modulus_backward",
+        [](int threads, Address q, Address e, Address g, long B, long N, long k, Address dq, Address de) {
+            backend().complex_modulus_backward(threads, at(q), at(e), at(g), B, N, k, at(dq), at(de));
+        },
+        release());
+    module.def(
+        "complex_modulus_pairs_backward",
+        [](int threads, Address q, Address e, Address g, long B, long k, Address dq, Address de) {
+            backend().complex_modulus_pairs_backward(threads, at(q), at(e), at(g), B, k, at(dq), at(de));
+        },
+        release());
 }

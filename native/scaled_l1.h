@@ -286,15 +286,15 @@ void scaled_l1_pairs_backward(int threads, const float* q, const float* s, const
 
 // ---- Backward
 
-// For every column group: `each_query(state, b, column, q, s, Σ m, Σ m·e)` for each step of columns and query, then
-// `each_candidate(state, n, column, e, Σ m·s)`, then `finish(state, group)`, where `state` is what `start()` gave.
+// For every column group: `each_query(state, b)(column, q, s, Σ m, Σ m·e)` for each query and each step of columns, then
+// `each_candidate(state, n, column, e, Σ m·s)`, then `finish(state, group)`, where `state` is what `start(group)` gave.
 template <class Start, class EachQuery, class EachCandidate, class Finish>
 void backward_columns(int threads, long B, long N, const float* query_panels, const CandidatePanels& candidates,
                       const float* g, Start&& start, EachQuery&& each_query, EachCandidate&& each_candidate,
                       Finish&& finish) {
     long steps = candidates.steps, panel_floats = steps * query_step, panels = ceil_divide(B, query_block);
     parallel(threads, ceil_divide(steps, group_steps), [&](long group, int) {
-        auto state = start();
+        auto state = start(group);
         float* e = static_cast<float*>(
             scratch(transher::slot_columns, (2 * group_steps * N * lanes + N + lanes) * sizeof(float)));
         float* de = e + group_steps * N * lanes;
@@ -316,12 +316,14 @@ void backward_columns(int threads, long B, long N, const float* query_panels, co
             Vector sum_m[group_steps][query_block], sum_me[group_steps][query_block];
             for (long j = 0; j < here; ++j)
                 backward_micro(qs + j * query_step, rows, e + j * N * lanes, de + j * N * lanes, N, sum_m[j], sum_me[j]);
-            for (long a = 0; a < query_block && p * query_block + a < B; ++a)
+            for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
+                auto each_step = each_query(state, p * query_block + a);
                 for (long j = 0; j < here; ++j) {
                     const float* place = qs + j * query_step + 2 * a * lanes;
-                    each_query(state, p * query_block + a, (first_step + j) * lanes, Vector::load(place),
-                               Vector::load(place + lanes), sum_m[j][a], sum_me[j][a]);
+                    each_step((first_step + j) * lanes, Vector::load(place), Vector::load(place + lanes), sum_m[j][a],
+                              sum_me[j][a]);
                 }
+            }
         }
         for (long n = 0; n < N; ++n)
             for (long j = 0; j < here; ++j)
@@ -346,10 +348,12 @@ void scaled_l1_backward(int threads, const float* q, const float* s, const float
         }
     });
     backward_columns(
-        threads, B, N, query_panels, candidates, g, [] { return 0; },
-        [&](int, long b, long column, Vector q_, Vector s_, Vector sum_m, Vector sum_me) {
-            store_to(Vector::spoil(sum_m, q_, s_), dq + b * k, column, k);
-            store_to(Vector::spoil(Vector::zero() - sum_me, q_, s_), ds + b * k, column, k);
+        threads, B, N, query_panels, candidates, g, [](long) { return 0; },
+        [=](int, long b) {
+            return [=, dq = dq + b * k, ds = ds + b * k](long column, Vector q_, Vector s_, Vector sum_m, Vector sum_me) {
+                store_to(Vector::spoil(sum_m, q_, s_), dq, column, k);
+                store_to(Vector::spoil(Vector::zero() - sum_me, q_, s_), ds, column, k);
+            };
         },
         [&](int, long n, long column, Vector e_, Vector sum_ms) {
             store_to(Vector::spoil(Vector::zero() - sum_ms, e_, e_), de + n * k, column, k);

@@ -3,6 +3,7 @@
 
 #include "batch.h"
 #include "loss.h"
+#include "modulus.h"
 #include "ranking.h"
 #include "scaled_l1.h"
 
@@ -21,6 +22,10 @@ constexpr transher::Backend backend_table(const char* name) {
         adam_rows,
         scaled_l1_count,
         scaled_l1_top,
+        complex_modulus_cross,
+        complex_modulus_pairs,
+        complex_modulus_backward,
+        complex_modulus_pairs_backward,
         normalise_rows,
     };
 }
