@@ -132,3 +132,19 @@ def test_normalised_rows_do_not_depend_on_their_neighbours(backend: str) -> None
     if backend != "torch":
         assert torch.equal(together[11], kernels.normalise(rows[11:12])[0])
     assert (kernels.normalise(torch.zeros(2, 5)) == 0).all()
+
+
+@pytest.mark.parametrize("B", [2, 20, 150])
+def test_queries_of_many_relations_are_counted_and_answered_exactly(backend: str, B: int) -> None:
+    torch.manual_seed(B)
+    q, s, e = torch.randn(B, 530), torch.randn(B, 530), torch.randn(1100, 530)
+    limits = kernels.scaled_l1_pairs(q, s, e[:B])
+    better, tied = kernels.scaled_l1_count(q, s, limits, chunks_of(e, 2000), Known.none(B))
+    distances = kernels.scaled_l1_cross(q, s, e)
+    if backend != "torch":
+        assert better.tolist() == (distances < limits[:, None]).sum(1).tolist()
+        assert tied.tolist() == [1] * B
+    nearest, ids = kernels.scaled_l1_top(q, s, chunks_of(e, 700), 5, Known.none(B))
+    wanted, order = distances.sort(dim=1, stable=True)
+    assert torch.equal(nearest, wanted[:, :5])
+    assert torch.equal(ids, order[:, :5])
