@@ -333,9 +333,11 @@ def _show_metrics(title: str, evaluation: dict[str, Any], by: str | None = None)
 
 def _use_threads(count: int | None) -> None:
     if count is not None:
+        import pyarrow
         import torch
 
         torch.set_num_threads(count)
+        pyarrow.set_cpu_count(count)
 
 
 def _print_json(value: Any) -> None:
