@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from transher import commands_answers
 from transher.command_line import (
     Commands,
     as_json,
@@ -248,6 +249,10 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         print_json(scores.to_dict("records"))
     else:
         scores.to_csv(sys.stdout, sep="\t", index=False)
+
+
+for command in (commands_answers.explain,):
+    main.add_command(command)
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
