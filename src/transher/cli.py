@@ -251,7 +251,7 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
-for command in (commands_answers.explain,):
+for command in (commands_answers.complete, commands_answers.explain):
     main.add_command(command)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from transher.display import OUTPUT, print_table
 
 if TYPE_CHECKING:
+    from transher.prediction.completing import CompletionSummary
     from transher.prediction.evidence import Evidence
 
 
@@ -55,3 +56,15 @@ def print_evidence(evidence: Evidence) -> None:
             for other in evidence.alternatives
         ),
     )  # fmt: skip
+
+
+def print_completion(summary: CompletionSummary) -> None:
+    """Where the facts are and how probable."""
+    spread = ""
+    if summary.highest_probability is not None and summary.lowest_probability is not None:
+        spread = f", with probabilities from {summary.highest_probability:.1%} to {summary.lowest_probability:.1%}"
+    OUTPUT.print(
+        f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
+        f"are in {summary.out}.",
+        markup=False,
+    )

@@ -29,6 +29,7 @@ from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
 from transher.prediction.answers import KnownAnswers, predict
+from transher.prediction.completion import complete
 from transher.prediction.evidence import Evidence, explain
 from transher.prediction.paths import Neighbourhood
 from transher.training.checkpoints import MODEL_FILE, read_tensors
@@ -118,6 +119,10 @@ class Run:
     ) -> Evidence:
         """What in the graph speaks for a triple and what against it."""
         return explain(self, head, relation, tail, limit=limit, base_rate=base_rate)
+
+    def complete(self, **wanted: Any) -> pd.DataFrame:
+        """The most probable facts that the graph lacks: see `transher.prediction.completion.complete`."""
+        return complete(self, **wanted)
 
     def calibration_report(self, split: Split = "test") -> CalibrationReport:
         """How far the probabilities of a split's triples can be trusted."""
