@@ -1,0 +1,90 @@
+"""The commands that make answers usable: complete, explain, update, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from transher.command_line import (
+    as_json,
+    base_rate_option,
+    load_run,
+    print_json,
+    run_argument,
+    threads_option,
+    use_threads,
+)
+
+
+@click.command()
+@run_argument
+@click.option("--head", required=True, help="Name or identifier of the head.")
+@click.option("--relation", required=True, help="Name or identifier of the relation.")
+@click.option("--tail", required=True, help="Name or identifier of the tail.")
+@click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Entries of each kind.")
+@base_rate_option
+@threads_option
+@as_json
+def explain(
+    run_folder: Path,
+    head: str,
+    relation: str,
+    tail: str,
+    limit: int,
+    base_rate: float | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Show what in the graph speaks for a triple and what against it."""
+    from transher.display_answers import print_evidence
+
+    use_threads(threads)
+    evidence = load_run(run_folder).explain(head, relation, tail, limit=limit, base_rate=base_rate)
+    if as_json:
+        print_json(evidence.to_dict())
+    else:
+        print_evidence(evidence)
+
+
+@click.command()
+@run_argument
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .tsv, .csv, .parquet, .nt.")
+@click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
+@click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
+@click.option("--best", type=click.IntRange(min=1), help="How many facts; 1,000, or with --above all.")
+@click.option("--any-entity", is_flag=True, help="Also entities that the relation has never had on that side.")
+@click.option("--evidence", is_flag=True, help="Add the strongest reason for each fact.")
+@base_rate_option
+@threads_option
+@as_json
+def complete(
+    run_folder: Path,
+    out: Path,
+    relations: tuple[str, ...],
+    above: float | None,
+    best: int | None,
+    any_entity: bool,
+    evidence: bool,
+    base_rate: float | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Find the most probable facts that the graph lacks.
+
+    Ctrl-C saves where the search stands; the same command goes on.
+    """
+    from transher.display import progress_bar
+    from transher.display_answers import print_completion
+    from transher.prediction.completing import complete_to_file
+    from transher.prediction.completion import wanted_facts
+
+    use_threads(threads)
+    run = load_run(run_folder)
+    wanted = wanted_facts(run, relations, best, above, any_entity, base_rate)
+    with progress_bar("completing", "of all pairs") as update:
+        summary = complete_to_file(run, out, wanted, evidence=evidence, progress=update)
+    if as_json:
+        print_json(summary.to_dict())
+    else:
+        print_completion(summary)
