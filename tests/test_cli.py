@@ -97,7 +97,7 @@ def test_triples_from_a_file_are_scored(runs: tuple[Path, Path], tmp_path: Path)
     file.write_text("France\tborders\tBelgium\nFrance\tborders\tJapan\n")
     result = call("score", runs[0], file)
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0] == "head\trelation\ttail\tscore"
+    assert result.stdout.splitlines()[0] == "head\trelation\ttail\tscore\tprobability"
     assert len(result.stdout.splitlines()) == 3
     assert [row["tail"] for row in json.loads(call("score", runs[0], file, "--json").stdout)] == ["Belgium", "Japan"]
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import Evaluation, evaluate
+from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
+from transher.evaluation.reliability import CalibrationReport, report_calibration
 from transher.files import sha256, write_json
 from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
@@ -64,12 +68,17 @@ class Run:
         tail: str | None = None,
         top: int = 10,
         known: KnownAnswers = "mark",
+        base_rate: float | None = None,
     ) -> pd.DataFrame:
-        """The best answers for the one of head, relation and tail that is not given, in names."""
-        return predict(self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known)
+        """The best answers for the one of head, relation and tail that is not given, in names, with probabilities."""
+        return predict(
+            self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known,
+            calibration=self.calibration, base_rate=base_rate,
+        )  # fmt: skip
 
-    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table) -> pd.DataFrame:
-        """Scores of single triples, given in names or identifiers; a table has the columns head, relation and tail."""
+    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None) -> pd.DataFrame:
+        """Scores and probabilities of single triples, given in names or identifiers; a table has the columns head,
+        relation and tail."""
         if not isinstance(triples, pa.Table):
             columns = zip(*triples, strict=True) if triples else ((), (), ())
             triples = pa.table({end: pa.array(part, pa.string()) for end, part in zip(ENDS, columns, strict=True)})
@@ -77,7 +86,29 @@ class Run:
         ids = [words.find_all(triples[end]) for words, end in zip(vocabularies, ENDS, strict=True)]
         table: pd.DataFrame = triples.select(ENDS).to_pandas().astype("str")
         table["score"] = self.scorer.score_triples(torch.from_numpy(np.stack(ids, 1))).numpy()
+        if self.calibration is not None:
+            table["probability"] = self.calibration.probabilities(table["score"], ids[1], base_rate=base_rate)
         return table
+
+    def probabilities(
+        self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None
+    ) -> NDArray[np.float64]:
+        """How likely each of n triples is to hold: (n,)."""
+        if self.calibration is None:
+            raise UsageError(f"The graph '{self.graph.name}' has no validation triples to calibrate scores on.")
+        return self.score(triples, base_rate)["probability"].to_numpy()
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How scores become probabilities; None without validation triples. A run that has not stored it, being
+        unfinished or of an earlier version, is calibrated here, which takes seconds."""
+        if (self.folder / CALIBRATION_FILE).is_file():
+            return Calibration.load(self.folder, self.graph)
+        return calibrate(self.scorer, self.graph)
+
+    def calibration_report(self, split: Split = "test") -> CalibrationReport:
+        """How far the probabilities of a split's triples can be trusted."""
+        return report_calibration(self.scorer, self.graph, self.calibration, split)
 
     def save(self, folder: str | Path) -> Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
@@ -119,13 +150,16 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
 
 
 def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
-    """Train to the end, evaluate the best weights on the test triples, and write the manifest."""
+    """Train to the end, evaluate and calibrate the best weights, and write the manifest."""
     trainer.run(watcher)
     graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
     del trainer  # its tables must go before the best weights come
     scorer = _load_scorer(folder, recipe, graph)
     if len(graph.test):
         write_json(folder / EVALUATION_FILE, evaluate(scorer, graph, "test").to_dict())
+    calibration = calibrate(scorer, graph)
+    if calibration is not None:
+        calibration.save(folder, graph)
     write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
     return load(folder)
 
