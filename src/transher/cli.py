@@ -265,7 +265,7 @@ def serve(run_folders: tuple[Path, ...], host: str, port: int, token: str | None
     from transher.serving.server import check_address, load_explorers, serve
 
     check_address(host, token)
-    _use_threads(threads)
+    use_threads(threads)
     explorers = load_explorers(run_folders)
     note(f"http://{host}:{port}  (Ctrl-C stops)")
     serve(explorers, host, port, token)

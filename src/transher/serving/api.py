@@ -38,6 +38,18 @@ OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGT
 Top = Annotated[int, Query(ge=1, le=s.TOP)]
 
 
+async def chosen(
+    request: Request, run: Annotated[str, Path(max_length=200, description="A key from /api/runs.")]
+) -> Explorer:
+    explorers: Mapping[str, Explorer] = request.app.state.explorers
+    if run not in explorers:
+        raise UnknownNameError(f"There is no run {run!r}.", list(explorers))
+    return explorers[run]
+
+
+Chosen = Annotated[Explorer, Depends(chosen)]
+
+
 def create_app(
     explorers: Mapping[str, Explorer],
     *,
@@ -57,8 +69,9 @@ def create_app(
         title="transher", version=_version(), description="Answers of trained knowledge-graph embeddings.",
         openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
     )  # fmt: skip
+    app.state.explorers = explorers
     app.include_router(_general(explorers, crew, metrics))
-    app.include_router(_of_a_run(explorers, crew))
+    app.include_router(_of_a_run(crew))
     _handle_errors(app)
     serve_page(app)
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
@@ -88,15 +101,8 @@ def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics)
     return router
 
 
-def _of_a_run(explorers: Mapping[str, Explorer], crew: Workers) -> APIRouter:
+def _of_a_run(crew: Workers) -> APIRouter:
     router = APIRouter(prefix="/api/runs/{run}", responses=_PROBLEMS)
-
-    async def chosen(run: Annotated[str, Path(max_length=200, description="A key from /api/runs.")]) -> Explorer:
-        if run not in explorers:
-            raise UnknownNameError(f"There is no run {run!r}.", list(explorers))
-        return explorers[run]
-
-    Chosen = Annotated[Explorer, Depends(chosen)]
 
     @router.get("/search")
     async def search(explorer: Chosen, text: Name, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> s.Found:

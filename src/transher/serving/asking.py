@@ -23,7 +23,7 @@ from transher.serving.facts import Facts
 _WORK = 4_000_000_000  # coordinates: about a second on two cores
 _ANCHORS = 512  # entities for which a relation's missing facts are looked for
 _QUERIES = 32  # for an entity's predicted facts
-_EACH = 8  # predicted facts kept of one query
+_EACH = 24  # answers of one query that may become predicted facts
 _ROWS = 1 << 14  # candidates at a time
 
 Ids = NDArray[np.integer[Any]]
@@ -49,11 +49,7 @@ class Predicted(NamedTuple):
 
 def probabilities(run: Run, triples: Ids, scores: NDArray[np.float64], side: Side) -> NDArray[np.float64] | None:
     """How likely each triple is to hold, as the run is calibrated; None where it is not."""
-    calibration = getattr(run, "calibration", None)
-    if calibration is None:
-        return None
-    found: NDArray[np.float64] = calibration.probabilities(scores, triples[:, 1], side)
-    return found
+    return None if run.calibration is None else run.calibration.probabilities(scores, triples[:, 1], side)
 
 
 def ask(run: Run, facts: Facts, anchors: Ids, relations: Ids, side: Side, top: int, hide: bool) -> list[Predicted]:
@@ -89,18 +85,23 @@ def predicted_facts(run: Run, facts: Facts, types: NDArray[np.int8], entity: int
         relations = relations[: min(_QUERIES, affordable)]
         if len(relations):
             parts += ask(run, facts, np.full(len(relations), entity), relations, side, _EACH, hide=True)
-    together = _join(parts)
-    return _without_loops(together, facts).best(top)
+    return _plausible(_join(parts), facts, types).best(top)
 
 
 def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int, top: int) -> Predicted:
-    """The best triples of a relation that the graph lacks, between entities that the relation has on those sides."""
+    """The best triples of a relation that the graph lacks, between entities of the kinds that it joins.
+
+    Where a side has one answer, those are asked about that have none, though their other relations say that they
+    should; elsewhere all that have some.
+    """
     pairs = facts.pairs(relation)
-    side: Side = "head" if _single(types, relation, "tail") and not _single(types, relation, "head") else "tail"
+    side: Side = "head" if _single(types, relation, "head") and not _single(types, relation, "tail") else "tail"
     anchor_column, answer_column = (0, 1) if side == "tail" else (1, 0)
     anchors, candidates = np.unique(pairs[:, anchor_column]), np.unique(pairs[:, answer_column])
+    if _single(types, relation, side):
+        anchors = facts.lacking(anchors)
     if not len(anchors):
-        return Predicted(np.zeros((0, 3), np.int64), np.zeros(0), None)
+        return _join([])
     width = run.scorer.model.entity_width
     candidates = _of_most_facts(candidates, facts, _WORK // (16 * width))
     anchors = _of_most_facts(anchors, facts, min(_ANCHORS, max(16, _WORK // (len(candidates) * width))))
@@ -119,7 +120,7 @@ def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int
         scores, found = run.scorer.model.best(query, chunks, size, excluded)
     ids = torch.where(found >= 0, torch.from_numpy(candidates.astype(np.int64))[found.clamp_min(0)], -1)
     parts = [_predicted(run, int(anchor), relation, side, ids[i], scores[i]) for i, anchor in enumerate(anchors)]
-    return _without_loops(_join(parts), facts).best(top)
+    return _plausible(_join(parts), facts, types).best(top)
 
 
 @torch.no_grad()
@@ -172,10 +173,16 @@ def _join(parts: list[Predicted]) -> Predicted:
     )
 
 
-def _without_loops(predicted: Predicted, facts: Facts) -> Predicted:
-    """Facts of an entity with itself are kept only where the relation has such."""
-    loops = {int(r): bool((facts.pairs(r)[:, 0] == facts.pairs(r)[:, 1]).any()) for r in set(predicted.triples[:, 1])}
-    keep = np.array([h != t or loops[int(r)] for h, r, t in predicted.triples.tolist()], dtype=np.bool_)
+def _plausible(predicted: Predicted, facts: Facts, types: NDArray[np.int8]) -> Predicted:
+    """Without those that contradict a known fact, where a relation has one answer a side, and without facts of an
+    entity with itself, unless the relation has such."""
+    heads, relations, tails = predicted.triples.T
+    loops = {r: bool((facts.pairs(r)[:, 0] == facts.pairs(r)[:, 1]).any()) for r in set(relations.tolist())}
+    keep = np.array([h != t or loops[r] for h, r, t in predicted.triples.tolist()], dtype=np.bool_)
+    one_tail = np.array([_single(types, r, "tail") for r in relations.tolist()], dtype=np.bool_)
+    one_head = np.array([_single(types, r, "head") for r in relations.tolist()], dtype=np.bool_)
+    keep &= ~(one_tail & (facts.answers["tail"].counts(heads, relations) > 0))
+    keep &= ~(one_head & (facts.answers["head"].counts(tails, relations) > 0))
     chances = predicted.probabilities
     return Predicted(predicted.triples[keep], predicted.scores[keep], None if chances is None else chances[keep])
 

@@ -51,6 +51,7 @@ class Explorer:
         self.types: NDArray[np.int8] = relation_types(run.graph)
         self.entity_names = NameIndex(run.graph.entities, self.facts.degree)
         self.relation_names = NameIndex(run.graph.relations, self.facts.count)
+        self.calibrated = run.calibration is not None  # made here, once, where the run has not stored it
         self._quality = run.saved_evaluation()
         self._missing: dict[tuple[int, int], Predicted] = {}
         self._lock = Lock()
@@ -106,7 +107,7 @@ class Explorer:
             relations=len(self.graph.relations),
             triples=int(self.facts.count.sum()),
             finished=self.run.manifest is not None,
-            calibrated=getattr(self.run, "calibration", None) is not None,
+            calibrated=self.calibrated,
             explains=explain is not None,
             quality=_brief(self._quality["overall"]) if self._quality else None,
             prominent=self.entities(prominent),

@@ -13,6 +13,7 @@ from transher.graph.known import KnownAnswers
 from transher.models.model import Side
 
 Ids = NDArray[np.int32]
+MOSTLY = 0.5
 
 
 class FactGroup(NamedTuple):
@@ -37,6 +38,10 @@ class Facts:
         self.degree = np.bincount(triples[:, [0, 2]].ravel(), minlength=size[0]).astype(np.int64)
         self.count = np.bincount(triples[:, 1], minlength=size[1]).astype(np.int64)
         self._relation_count = size[1]
+        # Which entities have which role, that is, stand at which end of which relation: (role, entity), distinct.
+        roles = np.concatenate([triples[:, 1], triples[:, 1] + size[1]]).astype(np.int64)
+        keys = np.unique(roles * size[0] + np.concatenate([triples[:, 0], triples[:, 2]]))
+        self._roles, self._players = np.divmod(keys, max(size[0], 1))
         self._pairs = triples[np.argsort(triples[:, 1], kind="stable")][:, [0, 2]]
         self._starts = np.concatenate([[0], np.cumsum(self.count)])
 
@@ -54,6 +59,16 @@ class Facts:
                 for relation in np.flatnonzero(ends > starts)
             ]
         return groups
+
+    def lacking(self, members: Ids) -> Ids:
+        """Entities that are not among `members`, though they share a role that is mostly played by those."""
+        inside = np.zeros(len(self.degree), dtype=np.bool_)
+        inside[members] = True
+        played = np.bincount(self._roles, minlength=2 * self._relation_count)
+        by_members = np.bincount(self._roles, weights=inside[self._players], minlength=2 * self._relation_count)
+        telling = by_members > MOSTLY * np.maximum(played, 1)
+        players = np.unique(self._players[telling[self._roles]])
+        return players[~inside[players]].astype(np.int32)
 
     def known(self, anchor: int, relation: int, side: Side) -> Ids:
         """The known answers to one query, ascending."""
