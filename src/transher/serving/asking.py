@@ -36,15 +36,15 @@ class Predicted(NamedTuple):
     scores: NDArray[np.float64]
     probabilities: NDArray[np.float64] | None
 
+    def only(self, chosen: NDArray[Any]) -> Predicted:
+        """Some of them, by a mask or by positions."""
+        chances = self.probabilities
+        return Predicted(self.triples[chosen], self.scores[chosen], None if chances is None else chances[chosen])
+
     def best(self, count: int) -> Predicted:
         """By probability, or by score where there is none."""
         value = self.scores if self.probabilities is None else self.probabilities
-        order = np.lexsort((-self.scores, -value))[:count]
-        return Predicted(
-            self.triples[order],
-            self.scores[order],
-            None if self.probabilities is None else self.probabilities[order],
-        )
+        return self.only(np.lexsort((-self.scores, -value))[:count])
 
 
 def probabilities(run: Run, triples: Ids, scores: NDArray[np.float64], side: Side) -> NDArray[np.float64] | None:
@@ -84,7 +84,9 @@ def predicted_facts(run: Run, facts: Facts, types: NDArray[np.int8], entity: int
         relations = np.array([relation for relation, end in open_queries if end == side], dtype=np.int64)
         relations = relations[: min(_QUERIES, affordable)]
         if len(relations):
-            parts += ask(run, facts, np.full(len(relations), entity), relations, side, _EACH, hide=True)
+            answers = ask(run, facts, np.full(len(relations), entity), relations, side, _EACH, hide=True)
+            for relation, found in zip(relations.tolist(), answers, strict=True):
+                parts.append(found.only(facts.play(relation, side, found.triples[:, 2 if side == "tail" else 0])))
     return _plausible(_join(parts), facts, types).best(top)
 
 
@@ -183,8 +185,7 @@ def _plausible(predicted: Predicted, facts: Facts, types: NDArray[np.int8]) -> P
     one_head = np.array([_single(types, r, "head") for r in relations.tolist()], dtype=np.bool_)
     keep &= ~(one_tail & (facts.answers["tail"].counts(heads, relations) > 0))
     keep &= ~(one_head & (facts.answers["head"].counts(tails, relations) > 0))
-    chances = predicted.probabilities
-    return Predicted(predicted.triples[keep], predicted.scores[keep], None if chances is None else chances[keep])
+    return predicted.only(keep)
 
 
 def _tensor(ids: Ids) -> Tensor:

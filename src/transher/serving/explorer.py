@@ -213,6 +213,7 @@ class Explorer:
             y=np.round(plane.points[:, 1], 5).tolist(),
             colour=np.round(colouring.values, 3).tolist(),
             groups=colouring.groups,
+            degree=self.facts.degree[plane.ids].tolist(),
             identifiers=words.identifiers.take(plane.ids).to_pylist(),
             names=words.labels(plane.ids),
             explained=plane.explained,

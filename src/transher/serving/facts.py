@@ -68,7 +68,14 @@ class Facts:
         by_members = np.bincount(self._roles, weights=inside[self._players], minlength=2 * self._relation_count)
         telling = by_members > MOSTLY * np.maximum(played, 1)
         players = np.unique(self._players[telling[self._roles]])
-        return players[~inside[players]].astype(np.int32)
+        lacking: Ids = players[~inside[players]].astype(np.int32)
+        return lacking
+
+    def play(self, relation: int, side: Side, entities: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of `entities` the relation has on a side: (n,)."""
+        role = relation + (self._relation_count if side == "tail" else 0)
+        first, end = np.searchsorted(self._roles, [role, role + 1])
+        return np.isin(entities, self._players[first:end])
 
     def known(self, anchor: int, relation: int, side: Side) -> Ids:
         """The known answers to one query, ascending."""

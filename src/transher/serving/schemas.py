@@ -123,6 +123,7 @@ class MapView(BaseModel):
     y: list[float]
     colour: list[float]
     groups: list[str]
+    degree: list[int]
     identifiers: list[str]
     names: list[str]
     explained: float = Field(description="Share of the variance that the two axes hold.")
