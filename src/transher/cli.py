@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from transher import commands_answers, commands_serving
 from transher.command_line import (
     Commands,
     as_json,
@@ -250,25 +251,8 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
-@main.command()
-@click.argument("run_folders", metavar="RUN [RUN2]", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but loopback needs a token.")
-@click.option("--port", type=click.IntRange(0, 65535), default=8085, show_default=True)
-@click.option("--token", envvar="TRANSHER_TOKEN", help="What clients must show; better set as TRANSHER_TOKEN.")
-@threads_option
-def serve(run_folders: tuple[Path, ...], host: str, port: int, token: str | None, threads: int | None) -> None:
-    """Explore one run, or two side by side, in the browser; the same answers as an HTTP API under /api."""
-    from transher.display import note
-
-    if len(run_folders) > 2:
-        raise UsageError(f"give one run, or two to see side by side, and not {len(run_folders)}.")
-    from transher.serving.server import check_address, load_explorers, serve
-
-    check_address(host, token)
-    use_threads(threads)
-    explorers = load_explorers(run_folders)
-    note(f"http://{host}:{port}  (Ctrl-C stops)")
-    serve(explorers, host, port, token)
+for command in (commands_answers.explain, commands_serving.serve):
+    main.add_command(command)
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:

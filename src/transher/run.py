@@ -29,6 +29,8 @@ from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
 from transher.prediction.answers import KnownAnswers, predict
+from transher.prediction.evidence import Evidence, explain
+from transher.prediction.paths import Neighbourhood
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
@@ -105,6 +107,17 @@ class Run:
         if (self.folder / CALIBRATION_FILE).is_file():
             return Calibration.load(self.folder, self.graph)
         return calibrate(self.scorer, self.graph)
+
+    @cached_property
+    def neighbourhood(self) -> Neighbourhood:
+        """The graph's triples as steps, for paths and known answers; made once, since a server asks often."""
+        return Neighbourhood(self.graph)
+
+    def explain(
+        self, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
+    ) -> Evidence:
+        """What in the graph speaks for a triple and what against it."""
+        return explain(self, head, relation, tail, limit=limit, base_rate=base_rate)
 
     def calibration_report(self, split: Split = "test") -> CalibrationReport:
         """How far the probabilities of a split's triples can be trusted."""

@@ -29,7 +29,6 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": s.Problem, "description": "The body is too large."},
     421: {"model": s.Problem, "description": "The host is not this machine."},
     422: {"model": s.Problem, "description": "The request does not say what it should."},
-    501: {"model": s.Problem, "description": "This version cannot do that."},
     503: {"model": s.Problem, "description": "Too much to do: try again after the seconds in Retry-After."},
 }
 
@@ -209,10 +208,6 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(TransherError)
     async def wrong(_: Request, error: TransherError) -> JSONResponse:
         return problem(422, str(error))
-
-    @app.exception_handler(NotImplementedError)
-    async def lacking(_: Request, error: NotImplementedError) -> JSONResponse:
-        return problem(501, str(error))
 
     @app.exception_handler(BusyError)
     async def busy(_: Request, error: BusyError) -> JSONResponse:

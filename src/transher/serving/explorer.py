@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from functools import cached_property
-from importlib import import_module
 from threading import Lock
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from transher.errors import TransherError
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.graph.vocabulary import Vocabulary
+from transher.prediction.evidence import explain_ids
 from transher.run import Run
 from transher.serving import asking
 from transher.serving import schemas as s
@@ -24,11 +24,6 @@ from transher.serving.facts import Facts
 from transher.serving.names import NameIndex
 from transher.serving.patterns import FoundPattern, relation_patterns
 from transher.serving.plane import Colour, Plane
-
-try:
-    explain: Any = import_module("transher.prediction.evidence").explain
-except ImportError:
-    explain = None
 
 CELLS = 64  # of a translation's strip
 _PATTERNS = 40
@@ -54,7 +49,7 @@ class Explorer:
         self.calibrated = run.calibration is not None  # made here, once, where the run has not stored it
         self._quality = run.saved_evaluation()
         self._missing: dict[tuple[int, int], Predicted] = {}
-        self._lock = Lock()
+        self._lock, self._evidence_lock = Lock(), Lock()
 
     # --- names
 
@@ -108,7 +103,6 @@ class Explorer:
             triples=int(self.facts.count.sum()),
             finished=self.run.manifest is not None,
             calibrated=self.calibrated,
-            explains=explain is not None,
             quality=_brief(self._quality["overall"]) if self._quality else None,
             prominent=self.entities(prominent),
             questions=self._questions(),
@@ -190,12 +184,12 @@ class Explorer:
         raise UnknownNameError("Give two of head, relation and tail: the third is what is asked for.", [])
 
     def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
-        if explain is None:
-            raise NotImplementedError("This version of transher has no evidence to give.")
         ids = self.entity_id(head), self.relation_id(relation), self.entity_id(tail)
-        words = (self.graph.entities, self.graph.relations, self.graph.entities)
-        names = [vocabulary.identifiers[id].as_py() for vocabulary, id in zip(words, ids, strict=True)]
-        return cast("dict[str, Any]", _plain(explain(self.run, *names).to_dict()))
+        with self._evidence_lock:  # the index of paths is made once, by whoever asks first
+            neighbourhood = self.run.neighbourhood
+        assert neighbourhood is not None
+        evidence = explain_ids(self.run, ids)
+        return cast("dict[str, Any]", _plain(evidence.to_dict() | {"headline": evidence.headline()}))
 
     # --- the map
 

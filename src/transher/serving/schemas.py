@@ -104,7 +104,6 @@ class RunView(BaseModel):
     triples: int
     finished: bool
     calibrated: bool
-    explains: bool
     quality: dict[str, Any] | None
     prominent: list[Entity]
     questions: list[Fact]
