@@ -258,9 +258,11 @@ class Explorer:
     def _questions(self) -> list[s.Fact]:
         """A known fact of each of the commonest relations, for the first page to ask about."""
         common = np.argsort(-self.facts.count, kind="stable")[:6]
-        triples = []
+        triples: list[list[int]] = []
         for relation in common[self.facts.count[common] > 0].tolist():
             pairs = self.facts.pairs(relation)
+            fresh = pairs[~np.isin(pairs[:, 0], [triple[0] for triple in triples])]  # a head for each question
+            pairs = fresh if len(fresh) else pairs
             head, tail = pairs[int(np.argmax(self.facts.degree[pairs[:, 0]]))].tolist()
             triples.append([head, relation, tail])
         return self._listed(asking.score(self.run, np.array(triples, dtype=np.int64).reshape(-1, 3)))
