@@ -70,9 +70,11 @@ def load_run(folder: Path) -> Run:
 
 def use_threads(count: int | None) -> None:
     if count is not None:
+        import pyarrow
         import torch
 
         torch.set_num_threads(count)
+        pyarrow.set_cpu_count(count)
 
 
 def print_json(value: Any) -> None:
