@@ -14,9 +14,7 @@ from transher.kernels import reference
 # Largest error allowed relative to the largest true value: float32 has 6e-8, sums of up to 2,000 terms lose some.
 TOLERANCE = 2e-6
 
-shapes = st.tuples(
-    st.integers(0, 20), st.integers(0, 30), st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130])
-)
+shapes = st.tuples(st.integers(0, 20), st.integers(0, 30), st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130]))
 each_back_end = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )

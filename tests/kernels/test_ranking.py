@@ -56,9 +56,7 @@ def embeddings(kind: str, B: int, N: int, k: int) -> tuple[Tensor, Tensor, Tenso
     N=st.sampled_from([6, 7, 64, 65, 150]), k=st.sampled_from([1, 2, 8, 31, 65, 140]), chunk=st.sampled_from([1, 40, 1000]),
     seed=st.integers(0, 99),
 )  # fmt: skip
-def test_counts_are_those_of_brute_force(
-    backend: str, kind: str, B: int, N: int, k: int, chunk: int, seed: int
-) -> None:
+def test_counts_are_those_of_brute_force(backend: str, kind: str, B: int, N: int, k: int, chunk: int, seed: int) -> None:
     torch.manual_seed(seed)
     q, s, e = embeddings(kind, B, N, k)
     limits = kernels.scaled_l1_pairs(q, s, e[torch.randint(N, (B,))])
