@@ -32,6 +32,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         beside.unlink(missing_ok=True)
 
 
+def sweep(folder: Path) -> None:
+    """Remove what a killed process was writing when it was killed."""
+    for beside in folder.glob(".*.part"):
+        beside.unlink()
+
+
 def _flush_folder(folder: Path) -> None:
     """Make the rename itself survive a power cut, where the system can flush a folder."""
     try:

@@ -19,7 +19,7 @@ import torch
 
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import Evaluation, evaluate
-from transher.files import sha256, write_json
+from transher.files import sha256, sweep, write_json
 from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
@@ -114,6 +114,7 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
     recipe = _saved_recipe(folder)
     if (folder / MANIFEST_FILE).exists():
         raise UsageError(f"{folder} is finished: there is nothing to go on with.")
+    sweep(folder)
     graph = load_graph_folder(folder / GRAPH_FOLDER)
     return _finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
 
