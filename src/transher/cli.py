@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from transher import commands_research
 from transher.errors import TransherError, UsageError
 
 if TYPE_CHECKING:
@@ -261,6 +262,10 @@ def score(run_folder: Path, triples_file: Path, threads: int | None, as_json: bo
         _print_json(scores.to_dict("records"))
     else:
         scores.to_csv(sys.stdout, sep="\t", index=False)
+
+
+for research_command in commands_research.COMMANDS:
+    main.add_command(research_command)
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
