@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transher import commands_answers, commands_serving
+from transher import commands_answers, commands_research, commands_serving
 from transher.command_line import (
     Commands,
     as_json,
@@ -251,8 +251,9 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
-for command in (commands_answers.complete, commands_answers.explain, commands_serving.serve):
-    main.add_command(command)
+for module in (commands_answers, commands_serving, commands_research):
+    for command in module.COMMANDS:
+        main.add_command(command)
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:

@@ -88,3 +88,6 @@ def complete(
         print_json(summary.to_dict())
     else:
         print_completion(summary)
+
+
+COMMANDS = (complete, explain)

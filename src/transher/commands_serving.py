@@ -30,3 +30,6 @@ def serve(run_folders: tuple[Path, ...], host: str, port: int, token: str | None
     shown = f"[{host}]" if ":" in host else host
     note(f"http://{shown}:{port}  (Ctrl-C stops)")
     serve_until_stopped(explorers, host, port, token)
+
+
+COMMANDS = (serve,)

@@ -172,3 +172,12 @@ def test_the_state_on_disk_is_that_of_the_last_step(ring: Graph, tmp_path: Path)
     assert progress.step == 60
     assert torch.equal(tensors["entities"], trainer.entities.weight)
     assert torch.equal(tensors["relations.v"], trainer.relations.state["v"])
+
+
+def test_gradients_are_recorded_at_the_start_of_each_epoch_when_asked(ring: Graph, tmp_path: Path) -> None:
+    asked = ["training.steps=25", "training.batch=40", "model.k=8", "validation.record_gradients=true"]
+    trainer = Trainer(ring, Recipe().with_settings(asked), tmp_path)
+    trainer.run()
+    lines = [line for line in read_history(tmp_path) if line["kind"] == "gradients"]
+    assert [line["step"] for line in lines] == list(range(1, 26, 2 * trainer.batches.per_epoch))
+    assert all(line["entities"] > 0 and line["relations"] > 0 for line in lines)

@@ -91,6 +91,7 @@ class ValidationSettings(Section):
     patience: int = Field(0, ge=0, description="validations without a better MRR before stopping; 0 for never")
     checkpoint_minutes: float = Field(5.0, gt=0, description="at least a checkpoint at each validation, and this often")
     report_every: int = Field(100, ge=1, description="steps between two lines of history")
+    record_gradients: bool = Field(False, description="keep the spread of the gradients at the start of each epoch")
 
 
 class Recipe(Section):
