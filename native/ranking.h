@@ -153,7 +153,7 @@ void scaled_l1_top(int threads, const float* q, const float* s, long B, long k, 
         for (long b = 0; b < B; ++b) {
             Best mine = heap(worker, b);
             within_limit(
-                q + b * k, s + b * k, candidates, first, last, k, [&] { return mine.limit(); },
+                q + b * k, s + b * k, candidates, first, last, k, b == 0, [&] { return mine.limit(); },
                 [&](long n, float distance) {
                     std::int64_t id = first_id + n;
                     if (!mine.takes(distance, id)) return;
