@@ -201,6 +201,11 @@ NB_MODULE(_native, module) {
             backend().normalise_rows(threads, at(rows), count, k, at(out));
         },
         release());
+    module.def("lanes", [] { return backend().lanes; });
+    module.def("peak", [](int threads, int kind, long rounds) { return backend().peak(threads, kind, rounds); }, release());
+    module.def(
+        "read_all", [](int threads, Address data, long count) { return backend().read_all(threads, at(data), count); },
+        release());
     module.def(
         "complex_modulus_cross",
         [](int threads, Address q, Address e, long B, long N, long k, Address out) {

@@ -4,6 +4,7 @@
 #include "batch.h"
 #include "loss.h"
 #include "modulus.h"
+#include "peak.h"
 #include "ranking.h"
 #include "scaled_l1.h"
 
@@ -28,6 +29,9 @@ constexpr transher::Backend backend_table(const char* name) {
         complex_modulus_backward,
         complex_modulus_pairs_backward,
         normalise_rows,
+        peak,
+        read_all,
+        lanes,
     };
 }
 
