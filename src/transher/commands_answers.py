@@ -88,3 +88,29 @@ def complete(
         print_json(summary.to_dict())
     else:
         print_completion(summary)
+
+
+@click.command()
+@run_argument
+@click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the new run; new or empty.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
+@threads_option
+@as_json
+def update(
+    run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
+) -> None:
+    """Let new triples, entities and relations join a trained run, and say how old answers moved."""
+    from transher.display import TrainingDisplay
+    from transher.display_answers import print_update
+    from transher.graph import read_triples
+    from transher.training.update import update as update_run
+
+    use_threads(threads)
+    run, triples = load_run(run_folder), read_triples(triples_file)
+    with TrainingDisplay() as display:
+        _, report = update_run(run, triples, out, steps=steps, watcher=display)
+    if as_json:
+        print_json({"run": str(out), **report.to_dict()})
+    else:
+        print_update(str(out), report)
