@@ -261,7 +261,7 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
-for command in (commands_answers.complete, commands_answers.explain, commands_answers.update):
+for command in commands_answers.COMMANDS:
     main.add_command(command)
 
 

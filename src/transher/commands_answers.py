@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -114,3 +115,27 @@ def update(
         print_json({"run": str(out), **report.to_dict()})
     else:
         print_update(str(out), report)
+
+
+@click.command()
+@run_argument
+@click.option("--to", required=True, type=click.Choice(["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]),
+              help="Parquet also has the triples and the graph's statistics.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; new or empty.")
+@click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
+@threads_option
+@as_json
+def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: int | None, as_json: bool) -> None:
+    """Write a run's embeddings and vocabulary for other tools."""
+    from transher.display import note
+    from transher.export import export as export_run
+
+    use_threads(threads)
+    files = export_run(load_run(run_folder), to, out, answers=answers or 0)
+    if as_json:
+        print_json([str(file) for file in files])
+    else:
+        note(f"Written to {out}: {', '.join(file.name for file in files)}.")
+
+
+COMMANDS = (complete, explain, export, update)
