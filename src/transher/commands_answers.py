@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -90,4 +91,51 @@ def complete(
         print_completion(summary)
 
 
-COMMANDS = (complete, explain)
+@click.command()
+@run_argument
+@click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the new run; new or empty.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
+@threads_option
+@as_json
+def update(
+    run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
+) -> None:
+    """Let new triples, entities and relations join a trained run, and say how old answers moved."""
+    from transher.display import TrainingDisplay
+    from transher.display_answers import print_update
+    from transher.graph import read_triples
+    from transher.training.update import update as update_run
+
+    use_threads(threads)
+    run, triples = load_run(run_folder), read_triples(triples_file)
+    with TrainingDisplay() as display:
+        _, report = update_run(run, triples, out, steps=steps, watcher=display)
+    if as_json:
+        print_json({"run": str(out), **report.to_dict()})
+    else:
+        print_update(str(out), report)
+
+
+@click.command()
+@run_argument
+@click.option("--to", required=True, type=click.Choice(["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]),
+              help="Parquet also has the triples and the graph's statistics.")  # fmt: skip
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; new or empty.")
+@click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
+@threads_option
+@as_json
+def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: int | None, as_json: bool) -> None:
+    """Write a run's embeddings and vocabulary for other tools."""
+    from transher.display import note
+    from transher.export import export as export_run
+
+    use_threads(threads)
+    files = export_run(load_run(run_folder), to, out, answers=answers or 0)
+    if as_json:
+        print_json([str(file) for file in files])
+    else:
+        note(f"Written to {out}: {', '.join(file.name for file in files)}.")
+
+
+COMMANDS = (complete, explain, export, update)

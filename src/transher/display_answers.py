@@ -9,6 +9,7 @@ from transher.display import OUTPUT, print_table
 if TYPE_CHECKING:
     from transher.prediction.completing import CompletionSummary
     from transher.prediction.evidence import Evidence
+    from transher.training.update import UpdateReport
 
 
 def print_evidence(evidence: Evidence) -> None:
@@ -67,4 +68,27 @@ def print_completion(summary: CompletionSummary) -> None:
         f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
         f"are in {summary.out}.",
         markup=False,
+    )
+
+
+def print_update(out: str, report: UpdateReport) -> None:
+    """What joined a run, and how far old answers moved."""
+    OUTPUT.print(
+        f"{report.added:,} triples joined ({report.already_known:,} were known), with {report.new_relations:,} new "
+        f"relations and {report.new_entities:,} new entities ({', '.join(report.examples) or 'none'}"
+        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}.",
+        markup=False,
+    )
+    if report.mrr_before is None or report.mrr_after is None:
+        return
+    print_table(
+        f"Old test queries ({report.queries:,})",
+        ["", ""],
+        [
+            ("MRR before", f"{report.mrr_before:.4f}"),
+            ("MRR after", f"{report.mrr_after:.4f}"),
+            ("better / worse / equal", f"{report.better:.1%} / {report.worse:.1%} / {report.equal:.1%}"),
+            ("median change of rank, in doublings", f"{report.median_shift:.2f}"),
+            ("similarity of old rows to what they were", f"{report.row_similarity:.4f}"),
+        ],
     )

@@ -152,7 +152,7 @@ def train(
     recipe = recipe or default_recipe(graph)
     save_graph(graph, folder / GRAPH_FOLDER)
     recipe.save(folder / RECIPE_FILE)
-    run = _finish(folder, Trainer(graph, recipe, folder), watcher)
+    run = finish(folder, Trainer(graph, recipe, folder), watcher)
     return replace(run, _temporary=temporary)
 
 
@@ -165,11 +165,14 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
         raise UsageError(f"{folder} is finished: there is nothing to go on with.")
     sweep(folder)
     graph = load_graph_folder(folder / GRAPH_FOLDER)
-    return _finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+    return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
 
 
-def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
-    """Train to the end, evaluate and calibrate the best weights, and write the manifest."""
+def finish(
+    folder: Path, trainer: Trainer, watcher: Watcher | None, report: Callable[[Scorer], None] | None = None
+) -> Run:
+    """Train to the end, evaluate and calibrate the best weights, and write the manifest; before it, a report of the
+    weights if there is one to make."""
     trainer.run(watcher)
     graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
     del trainer  # its tables must go before the best weights come
@@ -179,6 +182,8 @@ def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
     calibration = calibrate(scorer, graph)
     if calibration is not None:
         calibration.save(folder, graph)
+    if report is not None:
+        report(scorer)
     write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
     return load(folder)
 
