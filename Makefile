@@ -4,22 +4,32 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*') CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test check bench bench-quick clean
+.PHONY: demo test check bench bench-quick growth clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
 	$(BIN)/transher train world --out runs/demo
-	$(BIN)/transher predict runs/demo --head France --relation borders --top 5
-	$(BIN)/transher predict runs/demo --relation uses_currency --tail Euro --top 5 --known hide
+	$(BIN)/transher predict runs/demo --head Germany --relation borders --top 8
+	$(BIN)/transher predict runs/demo --relation uses_currency --tail 'Euro (EUR)' --top 5 --known hide
 	$(BIN)/transher predict runs/demo --head Kenya --tail Africa --top 3
 
 test: check  ## style, types and the test suite
 	$(BIN)/python -m pytest -n 2
+	TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 tests/kernels tests/models tests/training tests/evaluation  # without the native module
 
 check: $(VENV)/.developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+bench: $(VENV)/.measuring  ## measure against others and the machine, write results/ and docs/; up to twenty minutes
+	$(BIN)/python -m benchmarks $(BENCH)
+
+bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three minutes; writes only to build/
+	$(BIN)/python -m benchmarks --quick $(BENCH)
+
+growth: $(VENV)/.measuring  ## the whole way on a graph of 2.5 million entities; needs 10 GB of memory
+	$(BIN)/python -m benchmarks.growth $(GROWTH)
 
 $(VENV)/.installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
@@ -29,6 +39,11 @@ $(VENV)/.installed: $(SOURCES)
 $(VENV)/.developing: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[dev]'
+	touch $@ $(VENV)/.installed
+
+$(VENV)/.measuring: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[bench]'
 	touch $@ $(VENV)/.installed
 
 clean:

@@ -36,6 +36,7 @@ struct Backend {
                            float* d_entity_rows, float* d_relation_rows);
     double (*self_adversarial)(int threads, const float* positive, const float* negative, const unsigned char* valid,
                                const float* weights, float alpha, long B, long N, float* d_positive, float* d_negative);
+    void (*thin)(int threads, float* g, long B, long N, float share, std::uint32_t key);
     void (*adam_rows)(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient,
                       long count, long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2,
                       float epsilon, float root_correction);
@@ -45,7 +46,18 @@ struct Backend {
     void (*scaled_l1_top)(int threads, const float* q, const float* s, long B, long k, const float* candidates, long count,
                           std::int64_t first_id, const std::int64_t* starts, const std::int64_t* ends,
                           const std::int32_t* excluded, long size, float* distances, std::int64_t* ids);
+    void (*complex_modulus_cross)(int threads, const float* q, const float* e, long B, long N, long k, float* out);
+    void (*complex_modulus_pairs)(int threads, const float* q, const float* e, long B, long k, float* out);
+    void (*complex_modulus_backward)(int threads, const float* q, const float* e, const float* g, long B, long N, long k,
+                                     float* dq, float* de);
+    void (*complex_modulus_pairs_backward)(int threads, const float* q, const float* e, const float* g, long B, long k,
+                                           float* dq, float* de);
     void (*normalise_rows)(int threads, const float* rows, long count, long k, float* out);
+    // For the benchmarks: vectors through a loop of multiply-adds (kind 0), of the forward kernel's operations (1) or of the
+    // backward kernel's (2); bytes read from an array; floats in a vector.
+    double (*peak)(int threads, int kind, long rounds);
+    double (*read_all)(int threads, const float* data, long count);
+    long lanes;
 };
 
 const Backend* portable_backend();

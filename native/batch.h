@@ -90,10 +90,12 @@ void batch_forward(int threads, const Batch& batch, Buffer& buffer, float* posit
 // Gradients of one column group, in the cache until all queries have added to them.
 struct ColumnSums {
     float *entities, *relations;  // (U, column_group), (V, 3, column_group): multiplier, scale, translation
+    long first_column;
 
-    ColumnSums(long U, long V)
+    ColumnSums(long U, long V, long group)
         : entities(static_cast<float*>(scratch(transher::slot_entities, (U + 1) * column_group * sizeof(float)))),
-          relations(static_cast<float*>(scratch(transher::slot_relations, (3 * V + 1) * column_group * sizeof(float)))) {
+          relations(static_cast<float*>(scratch(transher::slot_relations, (3 * V + 1) * column_group * sizeof(float)))),
+          first_column(group * column_group) {
         for (long i = 0; i < U * column_group; i += lanes) Vector::zero().store(entities + i);
         for (long i = 0; i < V * 3 * column_group; i += lanes) Vector::zero().store(relations + i);
     }
@@ -101,6 +103,62 @@ struct ColumnSums {
 
 // Adds to one step of columns of a small array of sums.
 inline void add_to(float* place, Vector value) { (Vector::load(place) + value).store(place); }
+
+// What one query's Σ m and Σ m·e, and its answer, add to the gradients of the rows that it was made of. Scores are
+// γ − distance, so all signs are turned: Σ m enters dq with −1.
+struct QueryGradient {
+    const float *anchor, *answer, *multiplier, *keep;
+    float *d_anchor, *d_answer, *d_multiplier, *d_scale, *d_translation;  // null where the model has no such part
+    float anchor_scale, answer_scale, upstream, sign;
+    long k;
+
+    QueryGradient(const Batch& batch, const ColumnSums& sums, const Candidates& anchors, const Candidates& answers,
+                  float d_positive, long b)
+        : anchor(anchors.row(b)), answer(answers.row(b)), keep(batch.keep ? batch.keep + b * batch.k : nullptr),
+          anchor_scale(anchors.scale(b)), answer_scale(answers.scale(b)), upstream(d_positive),
+          sign(batch.translation_sign), k(batch.k) {
+        const float* relation = batch.relation_rows + batch.relations[b] * batch.relation_width;
+        float* d_relation = sums.relations + batch.relations[b] * 3 * column_group;
+        multiplier = batch.multiplier >= 0 ? relation + batch.multiplier : nullptr;
+        d_anchor = sums.entities + batch.anchors[b] * column_group;
+        d_answer = sums.entities + batch.answers[b] * column_group;
+        d_multiplier = batch.multiplier >= 0 ? d_relation : nullptr;
+        d_scale = batch.scale >= 0 ? d_relation + column_group : nullptr;
+        d_translation = batch.translation >= 0 ? d_relation + 2 * column_group : nullptr;
+    }
+
+    void prefetch(long column) const {
+        for (long i = 0; i < column_group + 15; i += 15) {  // rows do not begin with a cache line
+            __builtin_prefetch(anchor + column + i);
+            __builtin_prefetch(answer + column + i);
+            if (multiplier) __builtin_prefetch(multiplier + column + i);
+            if (keep) __builtin_prefetch(keep + column + i);
+        }
+        for (long i = 0; i < column_group; i += 16) {
+            __builtin_prefetch(d_anchor + i);
+            __builtin_prefetch(d_answer + i);
+        }
+    }
+
+    void operator()(long column, Vector q, Vector s, Vector sum_m, Vector sum_me) const {
+        long inner = column % column_group;
+        Vector seen = load_from(answer, column, k) * Vector::all(answer_scale);
+        Vector m = Vector::merge_sign(difference(q, s, seen), Vector::all(upstream));
+        add_to(d_answer + inner, m * s);
+        Vector dq = Vector::spoil(Vector::zero() - (sum_m + m), q, s), ds = Vector::multiply_add(m, seen, sum_me);
+        if (keep) {
+            Vector weight = load_from(keep, column, k);
+            dq = dq * weight, ds = ds * weight;
+        }
+        if (d_scale) add_to(d_scale + inner, ds);
+        if (d_translation) add_to(d_translation + inner, dq * Vector::all(sign));
+        if (d_multiplier) {
+            add_to(d_multiplier + inner, dq * load_from(anchor, column, k) * Vector::all(anchor_scale));
+            dq = dq * load_from(multiplier, column, k);
+        }
+        add_to(d_anchor + inner, dq);
+    }
+};
 
 void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float* d_positive, const float* d_negative,
                     float* d_entity_rows, float* d_relation_rows) {
@@ -112,38 +170,14 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
     long groups = ceil_divide(kept.candidates.steps, group_steps);
     // The gradient of ê = e/‖e‖ needs ê·dê over all columns: one number per row and column group, added up in order.
     float* products = static_cast<float*>(scratch(transher::slot_shared, (groups + 1) * U * sizeof(float)));
-    Vector sign = Vector::all(batch.translation_sign);
-    // Scores are γ − distance, so all signs are turned: Σ m enters dq with −1.
     backward_columns(
         threads, batch.batch, batch.pool, kept.query_panels, kept.candidates, d_negative,
-        [&] { return ColumnSums(U, V); },
-        [&](const ColumnSums& sums, long b, long column, Vector q, Vector s, Vector sum_m, Vector sum_me) {
-            float *entities = sums.entities, *relations = sums.relations;
-            long inner = column % column_group;
-            if (b + 4 < batch.batch) {
-                __builtin_prefetch(answers.row(b + 4) + column);
-                __builtin_prefetch(anchors.row(b + 4) + column);
-            }
-            Vector answer = load_from(answers.row(b), column, k) * Vector::all(answers.scale(b));
-            Vector m = Vector::merge_sign(difference(q, s, answer), Vector::all(d_positive[b]));
-            add_to(entities + batch.answers[b] * column_group + inner, m * s);
-            Vector dq = Vector::zero() - (sum_m + m), ds = Vector::multiply_add(m, answer, sum_me);
-            dq = Vector::spoil(dq, q, s);
-            if (batch.keep) {
-                Vector weight = load_from(batch.keep + b * k, column, k);
-                dq = dq * weight, ds = ds * weight;
-            }
-            const float* relation = batch.relation_rows + batch.relations[b] * batch.relation_width;
-            float* d_relation = relations + batch.relations[b] * 3 * column_group + inner;
-            if (batch.scale >= 0) add_to(d_relation + column_group, ds);
-            if (batch.translation >= 0) add_to(d_relation + 2 * column_group, dq * sign);
-            float* d_anchor = entities + batch.anchors[b] * column_group + inner;
-            if (batch.multiplier >= 0) {
-                add_to(d_relation, dq * load_from(anchors.row(b), column, k) * Vector::all(anchors.scale(b)));
-                add_to(d_anchor, dq * load_from(relation + batch.multiplier, column, k));
-            } else {
-                add_to(d_anchor, dq);
-            }
+        [&](long group) { return ColumnSums(U, V, group); },
+        [&](const ColumnSums& sums, long b) {
+            // The same query of the next panel: pieces of rows all over the place, which arrive while this panel is done.
+            if (b + query_block < batch.batch)
+                QueryGradient(batch, sums, anchors, answers, 0.0f, b + query_block).prefetch(sums.first_column);
+            return QueryGradient(batch, sums, anchors, answers, d_positive[b], b);
         },
         [&](const ColumnSums& sums, long n, long column, Vector, Vector sum_ms) {
             add_to(sums.entities + batch.negatives[n] * column_group + column % column_group, sum_ms);
@@ -153,10 +187,11 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
             long first = group * column_group, last = least(first + column_group, k);
             for (long u = 0; u < U; ++u) {
                 const float* row = batch.entity_rows + u * k;
-                if (u + 8 < U) {
-                    __builtin_prefetch(row + 8 * k + first);
-                    __builtin_prefetch(d_entity_rows + (u + 8) * k + first, 1);
-                }
+                if (u + 8 < U)
+                    for (long i = 0; i < column_group + 15; i += 15) {
+                        __builtin_prefetch(row + 8 * k + first + i);
+                        __builtin_prefetch(d_entity_rows + (u + 8) * k + first + i, 1);
+                    }
                 Vector product = Vector::zero();
                 for (long column = first; column < last; column += lanes) {
                     Vector d = Vector::load(entities + u * column_group + column - first);

@@ -142,6 +142,12 @@ NB_MODULE(_native, module) {
         },
         release());
     module.def(
+        "thin",
+        [](int threads, Address g, long B, long N, float share, std::uint32_t key) {
+            backend().thin(threads, at(g), B, N, share, key);
+        },
+        release());
+    module.def(
         "adam_rows",
         [](int threads, Address weight, Address m, Address v, Address ids, Address gradient, long rows, long count, long k,
            double rate, double beta1, double beta2, double epsilon, double root_correction) {
@@ -193,6 +199,35 @@ NB_MODULE(_native, module) {
         "normalise_rows",
         [](int threads, Address rows, long count, long k, Address out) {
             backend().normalise_rows(threads, at(rows), count, k, at(out));
+        },
+        release());
+    module.def("lanes", [] { return backend().lanes; });
+    module.def("peak", [](int threads, int kind, long rounds) { return backend().peak(threads, kind, rounds); }, release());
+    module.def(
+        "read_all", [](int threads, Address data, long count) { return backend().read_all(threads, at(data), count); },
+        release());
+    module.def(
+        "complex_modulus_cross",
+        [](int threads, Address q, Address e, long B, long N, long k, Address out) {
+            backend().complex_modulus_cross(threads, at(q), at(e), B, N, k, at(out));
+        },
+        release());
+    module.def(
+        "complex_modulus_pairs",
+        [](int threads, Address q, Address e, long B, long k, Address out) {
+            backend().complex_modulus_pairs(threads, at(q), at(e), B, k, at(out));
+        },
+        release());
+    module.def(
+        "complex_modulus_backward",
+        [](int threads, Address q, Address e, Address g, long B, long N, long k, Address dq, Address de) {
+            backend().complex_modulus_backward(threads, at(q), at(e), at(g), B, N, k, at(dq), at(de));
+        },
+        release());
+    module.def(
+        "complex_modulus_pairs_backward",
+        [](int threads, Address q, Address e, Address g, long B, long k, Address dq, Address de) {
+            backend().complex_modulus_pairs_backward(threads, at(q), at(e), at(g), B, k, at(dq), at(de));
         },
         release());
 }

@@ -3,6 +3,8 @@
 
 #include "batch.h"
 #include "loss.h"
+#include "modulus.h"
+#include "peak.h"
 #include "ranking.h"
 #include "scaled_l1.h"
 
@@ -18,10 +20,18 @@ constexpr transher::Backend backend_table(const char* name) {
         batch_forward,
         batch_backward,
         self_adversarial,
+        thin,
         adam_rows,
         scaled_l1_count,
         scaled_l1_top,
+        complex_modulus_cross,
+        complex_modulus_pairs,
+        complex_modulus_backward,
+        complex_modulus_pairs_backward,
         normalise_rows,
+        peak,
+        read_all,
+        lanes,
     };
 }
 

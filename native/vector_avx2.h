@@ -7,7 +7,6 @@ namespace {
 struct Vector {
     static constexpr int width = 8;
     static constexpr int query_block = 3;      // forward: 3 × 4 sums, the loads stay below the arithmetic
-    static constexpr int backward_block = 3;   // q, dq, ds of three queries fill the sixteen registers
     __m256 v;
 
     static Vector zero() { return {_mm256_setzero_ps()}; }
@@ -31,6 +30,11 @@ struct Vector {
 
     static Vector absolute(Vector a) { return {_mm256_andnot_ps(_mm256_set1_ps(-0.0f), a.v)}; }
     static Vector root(Vector a) { return {_mm256_sqrt_ps(a.v)}; }
+    // 1/√a for normal a: the hardware's twelve bits and one step of Newton's, to 2e-7.
+    static Vector inverse_root(Vector a) {
+        Vector y{_mm256_rsqrt_ps(a.v)};
+        return y * subtract_product(all(1.5f), all(0.5f) * a * y, y);
+    }
     static Vector larger(Vector a, Vector b) { return {_mm256_max_ps(a.v, b.v)}; }    // b where a is NaN
     static Vector smaller(Vector a, Vector b) { return {_mm256_min_ps(a.v, b.v)}; }   // b where a is NaN
     static Vector nearest(Vector a) { return {_mm256_round_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }

@@ -7,7 +7,6 @@ namespace {
 struct Vector {
     static constexpr int width = 16;
     static constexpr int query_block = 4;
-    static constexpr int backward_block = 6;  // twice the registers of AVX2, twice the queries
     __m512 v;
 
     static Vector zero() { return {_mm512_setzero_ps()}; }
@@ -29,6 +28,10 @@ struct Vector {
 
     static Vector absolute(Vector a) { return {_mm512_abs_ps(a.v)}; }
     static Vector root(Vector a) { return {_mm512_sqrt_ps(a.v)}; }
+    static Vector inverse_root(Vector a) {
+        Vector y{_mm512_rsqrt14_ps(a.v)};
+        return y * subtract_product(all(1.5f), all(0.5f) * a * y, y);
+    }
     static Vector larger(Vector a, Vector b) { return {_mm512_max_ps(a.v, b.v)}; }
     static Vector smaller(Vector a, Vector b) { return {_mm512_min_ps(a.v, b.v)}; }
     static Vector nearest(Vector a) {

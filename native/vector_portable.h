@@ -8,7 +8,6 @@ namespace {
 struct Vector {
     static constexpr int width = 4;
     static constexpr int query_block = 2;
-    static constexpr int backward_block = 2;
     typedef float Floats __attribute__((vector_size(16)));
     typedef int Ints __attribute__((vector_size(16)));
     Floats v;
@@ -47,6 +46,7 @@ struct Vector {
         for (int i = 0; i < width; ++i) a.v[i] = std::sqrt(a.v[i]);
         return a;
     }
+    static Vector inverse_root(Vector a) { return all(1.0f) / root(a); }
     static Vector larger(Vector a, Vector b) { return pick(a.v > b.v, a, b); }
     static Vector smaller(Vector a, Vector b) { return pick(a.v < b.v, a, b); }
     static Vector nearest(Vector a) {

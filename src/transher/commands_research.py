@@ -46,7 +46,7 @@ def reproduce(
     """
     from transher.analysis import experiments
     from transher.analysis.tables import rewrite
-    from transher.cli import _print_json, _use_threads
+    from transher.command_line import print_json, use_threads
     from transher.display import TrainingDisplay, note
 
     if render:
@@ -57,7 +57,7 @@ def reproduce(
     wanted = experiments.experiments(benchmark, models=models, tables=tables, seeds=seeds, quick=quick)
     from transher.analysis.reproduce import reproduce as bring_about
 
-    _use_threads(threads)
+    use_threads(threads)
     if quick:
         runs_folder = runs_folder / "quick"
     target = results_folder or (runs_folder / "results" if quick else Path("results"))
@@ -69,7 +69,7 @@ def reproduce(
     with TrainingDisplay() as display:
         written = bring_about(wanted, runs_folder, target, watcher=display, started=started)
     if as_json:
-        _print_json({"results": [str(path) for path in written]})
+        print_json({"results": [str(path) for path in written]})
     else:
         _print_tables(benchmark, tables or ("results",), target)
     if not quick:

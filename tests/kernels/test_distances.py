@@ -14,7 +14,8 @@ from transher.kernels import reference
 # Largest error allowed relative to the largest true value: float32 has 6e-8, sums of up to 2,000 terms lose some.
 TOLERANCE = 2e-6
 
-shapes = st.tuples(st.integers(0, 20), st.integers(0, 30), st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130]))
+dimensions = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130])
+shapes = st.tuples(st.integers(0, 20), st.integers(0, 30), dimensions)
 each_back_end = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
 )
@@ -133,3 +134,39 @@ def test_rows_may_be_strided_and_float64_takes_the_reference(backend: str) -> No
 def test_shapes_that_do_not_fit_are_refused(backend: str) -> None:
     with pytest.raises((ValueError, RuntimeError)):
         kernels.scaled_l1_cross(torch.zeros(2, 3), torch.zeros(2, 3), torch.zeros(4, 5))
+
+
+@each_back_end
+@given(shape=shapes, seed=st.integers(0, 1000))
+def test_complex_modulus_agrees_with_float64_on_any_shape(backend: str, shape: tuple[int, int, int], seed: int) -> None:
+    B, N, k = shape
+    torch.manual_seed(seed)
+    q, e, upstream = torch.randn(B, 2 * k), torch.randn(N, 2 * k), torch.randn(B, N)
+    results = []
+    for module, dtype in ((kernels, torch.float32), (reference, torch.float64)):
+        leaves = [part.detach().to(dtype).requires_grad_() for part in (q, e)]
+        distance = module.complex_modulus_cross(*leaves)
+        distance.backward(upstream.to(dtype))
+        results.append([distance.detach(), *(leaf.grad for leaf in leaves)])
+    assert max(error(a, b) for a, b in zip(*results, strict=True)) < TOLERANCE
+    if backend != "torch":
+        pairs = kernels.complex_modulus_pairs(q.repeat_interleave(N, 0), e.repeat(B, 1))
+        assert torch.equal(pairs, results[0][0].flatten())
+
+
+def test_complex_modulus_pairs_have_the_gradients_of_cross_and_zero_at_zero(backend: str) -> None:
+    torch.manual_seed(0)
+    q, e = torch.randn(5, 26), torch.randn(5, 26)
+    e[2] = q[2]
+    first, second = ([part.clone().requires_grad_() for part in (q, e)] for _ in range(2))
+    kernels.complex_modulus_pairs(*first).sum().backward()
+    kernels.complex_modulus_cross(*second).diagonal().sum().backward()
+    for a, b in zip(first, second, strict=True):
+        assert torch.allclose(a.grad, b.grad, atol=1e-6)
+        assert (a.grad[2] == 0).all()
+
+
+def test_complex_modulus_never_hides_nan(backend: str) -> None:
+    q, e = torch.randn(4, 20), torch.randn(6, 20)
+    e[3, 15] = torch.nan
+    assert kernels.complex_modulus_cross(q, e).isnan().any(0).tolist() == [n == 3 for n in range(6)]

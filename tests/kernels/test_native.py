@@ -1,4 +1,4 @@
-"""The native module from outside: switching it off, choosing the instruction set, threads, forks, and a missing module."""
+"""The native module from outside: switched off, missing, told what to use, in threads and forks."""
 
 from __future__ import annotations
 

@@ -56,6 +56,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["training.filter_known=false"],
         ["model.reciprocal=true"],
         ["training.dropout=0.1"],
+        ["training.gradient_share=0.3"],
         ["training.n3=0.001"],
         ["model.name=complex", "model.gamma=30", "training.n3=0.001"],
         ["training.schedule=cosine", "training.warmup=20"],
@@ -95,7 +96,12 @@ class StopAt(Watcher):
 
 
 @pytest.mark.parametrize(
-    "settings", [[], ["training.optimizer=adam", "training.schedule=step"], ["training.dropout=0.2"]]
+    "settings",
+    [
+        [],
+        ["training.optimizer=adam", "training.schedule=step"],
+        ["training.dropout=0.2", "training.gradient_share=0.5"],
+    ],
 )
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
     ring: Graph, tmp_path: Path, settings: list[str]

@@ -6,20 +6,24 @@ import torch
 from torch import Tensor
 
 from transher.kernels.batch import Columns, scaled_l1_batch
-from transher.kernels.distances import scaled_l1_cross, scaled_l1_pairs
+from transher.kernels.distances import (
+    complex_modulus_cross,
+    complex_modulus_pairs,
+    scaled_l1_cross,
+    scaled_l1_pairs,
+)
 from transher.kernels.known import Known
 from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
 from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
-    complex_modulus_cross,
-    complex_modulus_pairs,
     count_better,
     merge_best,
     squared_l2_cross,
     squared_l2_pairs,
 )
 from transher.kernels.rows import adam_rows, gather_rows, mask_known
+from transher.kernels.thinning import thin
 
 __all__ = [
     "Chunk",
@@ -43,6 +47,7 @@ __all__ = [
     "self_adversarial",
     "squared_l2_cross",
     "squared_l2_pairs",
+    "thin",
 ]
 
 

@@ -59,6 +59,52 @@ class ScaledL1Pairs(torch.autograd.Function):
         return dq, ds, de
 
 
+class ComplexModulusCross(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
+        q, e = q.contiguous(), e.contiguous()
+        ctx.save_for_backward(q, e)
+        distance = q.new_empty(len(q), len(e))
+        native.module.complex_modulus_cross(
+            native.threads(), q.data_ptr(), e.data_ptr(), len(q), len(e), q.shape[1] // 2, distance.data_ptr()
+        )
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        q, e = ctx.saved_tensors
+        g = gradients[0].contiguous()
+        dq, de = torch.empty_like(q), torch.empty_like(e)
+        native.module.complex_modulus_backward(
+            native.threads(), q.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), len(e), q.shape[1] // 2, dq.data_ptr(),
+            de.data_ptr(),
+        )  # fmt: skip
+        return dq, de
+
+
+class ComplexModulusPairs(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
+        q, e = q.contiguous(), e.contiguous()
+        ctx.save_for_backward(q, e)
+        distance = q.new_empty(len(q))
+        native.module.complex_modulus_pairs(
+            native.threads(), q.data_ptr(), e.data_ptr(), len(q), q.shape[1] // 2, distance.data_ptr()
+        )
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        q, e = ctx.saved_tensors
+        g = gradients[0].contiguous()
+        dq, de = torch.empty_like(q), torch.empty_like(e)
+        native.module.complex_modulus_pairs_backward(
+            native.threads(), q.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), q.shape[1] // 2, dq.data_ptr(),
+            de.data_ptr(),
+        )  # fmt: skip
+        return dq, de
+
+
 def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k), (N, k) → distances (B, N): Σ_i |q[b, i] − s[b, i]·e[n, i]|."""
     if not native.serves(q, s, e):
@@ -74,6 +120,24 @@ def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
         return reference.scaled_l1_pairs(q, s, e)
     _check(q.ndim == 2 and q.shape == s.shape == e.shape, "scaled_l1_pairs", q, s, e)
     result: Tensor = ScaledL1Pairs.apply(q, s, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
+    """(B, 2k), (N, 2k), rows [real | imaginary] → distances (B, N): Σ_i |q[b, i] − e[n, i]|."""
+    if not native.serves(q, e):
+        return reference.complex_modulus_cross(q, e)
+    _check(q.ndim == e.ndim == 2 and q.shape[1] == e.shape[1] and q.shape[1] % 2 == 0, "complex_modulus_cross", q, e)
+    result: Tensor = ComplexModulusCross.apply(q, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def complex_modulus_pairs(q: Tensor, e: Tensor) -> Tensor:
+    """(B, 2k), (B, 2k) → distances (B,), candidate i for query i."""
+    if not native.serves(q, e):
+        return reference.complex_modulus_pairs(q, e)
+    _check(q.ndim == 2 and q.shape == e.shape and q.shape[1] % 2 == 0, "complex_modulus_pairs", q, e)
+    result: Tensor = ComplexModulusPairs.apply(q, e)  # type: ignore[no-untyped-call]
     return result
 
 

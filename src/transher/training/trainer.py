@@ -14,6 +14,7 @@ from types import FrameType
 import torch
 from torch import Tensor
 
+from transher import kernels
 from transher.errors import TransherError
 from transher.evaluation import evaluate
 from transher.evaluation.ranking import Known, known_answers
@@ -123,6 +124,8 @@ class Trainer:
         entity_rows = self.entities.pull(batch.entity_ids)
         relation_rows = self.relations.pull(batch.relation_ids)
         positive, negative = self._scores(batch, entity_rows, relation_rows, step)
+        if settings.gradient_share < 1:
+            negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
         loss = batch_loss(settings, positive, negative, batch.valid, batch.weights)
         total = loss + self._penalty(batch, entity_rows, relation_rows)
         value = float(total.detach())

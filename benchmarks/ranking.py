@@ -1,0 +1,113 @@
+"""Full filtered ranking against PyKEEN's evaluator, as time per triple, and the memory that it takes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.graphs import graph_like, trained
+from benchmarks.pykeen_side import PyKeen
+from benchmarks.settings import Settings, say
+from benchmarks.timing import PeakMemory
+from transher.evaluation.ranking import known_answers, rank
+from transher.graph.graph import Graph
+from transher.models.scorer import Scorer
+from transher.run import load
+
+PYKEEN_BATCH = 8  # its scores take batch × entities × k numbers, several times
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    result: dict[str, Any] = {"rows": []}
+    # Benchmark, k, seconds and steps of training first, test triples (None: all), and PyKEEN's.
+    plans = (
+        [("fb15k-237", 512, 8, 200, 1000, 16)]
+        if settings.quick
+        else [("fb15k-237", 1500, 75, 1500, None, 32), ("db100k", 500, 45, 1500, 5000, 0)]
+    )
+    for name, k, seconds, steps, count, beside in plans:
+        if settings.left < 30 and result["rows"]:
+            say(f"{name}: no time left")
+            break
+        graph, title = graph_like(name)
+        trainer, done = trained(graph, k, min(seconds, settings.left / 4), steps)
+        row = {"graph": title, "k": k, "weights": f"trained for {done} steps"}
+        row |= _ours(trainer.scorer, graph, count, settings)
+        del trainer
+        if beside:
+            row["pykeen"] = _pykeen(graph, k, beside, settings)
+            if "seconds" in row["pykeen"]:
+                row["faster"] = row["pykeen"]["seconds_per_triple"] / row["seconds_per_triple"]
+        result["rows"].append(row)
+        settings.record(result)
+    if settings.run is not None:
+        result["rows"].append(_finished_run(settings.run, settings))
+    return settings.record(result)
+
+
+def _finished_run(folder: Path, settings: Settings) -> dict[str, Any]:
+    run = load(folder)
+    row = {
+        "graph": run.graph.name,
+        "k": run.recipe.model.k,
+        "weights": f"trained for {run.recipe.training.steps} steps",
+    }
+    return row | _ours(run.scorer, run.graph, 1000 if settings.quick else None, settings)
+
+
+def _ours(scorer: Scorer, graph: Graph, count: int | None, settings: Settings) -> dict[str, Any]:
+    """Rank the test triples, or `count` of them, and fewer if the time that is left asks for it."""
+    start = time.perf_counter()
+    known = known_answers(graph)
+    indexing = time.perf_counter() - start
+    order = np.random.default_rng(0).permutation(len(graph.test))
+    trial = np.sort(order[:500])
+    start = time.perf_counter()
+    rank(scorer, graph.test[trial], known)
+    per_triple = (time.perf_counter() - start) / len(trial)
+    wanted = min(count or len(order), max(500, int(settings.left / 3 / per_triple)), len(order))
+    chosen = np.sort(order[:wanted])
+    with PeakMemory() as memory:
+        start = time.perf_counter()
+        ranks = rank(scorer, graph.test[chosen], known)
+        seconds = time.perf_counter() - start
+    elements = 2 * len(chosen) * scorer.entity_count * scorer.model.entity_width
+    say(f"ours: {len(chosen)} triples in {seconds:.1f} s, {memory.above / 1e6:.0f} MB above the table")
+    return {
+        "entities": scorer.entity_count,
+        "triples": len(chosen),
+        "of": len(graph.test),
+        "indexing_seconds": indexing,
+        "seconds": seconds,
+        "seconds_per_triple": seconds / len(chosen),
+        "elements_per_second": elements / seconds,
+        "memory_above_table": memory.above,
+        "table": scorer.entity_weights.nbytes,
+        "mrr": float((1 / ranks.realistic).mean()),
+    }
+
+
+def _pykeen(graph: Graph, k: int, count: int, settings: Settings) -> dict[str, Any]:
+    """PyKEEN's evaluator on a sample of test triples, twice, if there is time for it."""
+    try:
+        evaluate = PyKeen(graph, k).ranking(count, PYKEEN_BATCH)
+        times = []
+        for _ in range(2):
+            if times and times[0] > settings.left - 30:
+                break
+            start = time.perf_counter()
+            evaluate()
+            times.append(time.perf_counter() - start)
+    except (ImportError, MemoryError, RuntimeError) as error:
+        return {"failed": f"{type(error).__name__}: {error}"}
+    say(f"PyKEEN: {count} triples in {min(times):.1f} s")
+    return {
+        "triples": count,
+        "batch": PYKEEN_BATCH,
+        "seconds": min(times),
+        "seconds_per_triple": min(times) / count,
+        "runs": len(times),
+    }

@@ -1,0 +1,86 @@
+"""The training step at the paper's shape, whole and its kernels alone, against four other ways to take it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+
+from benchmarks.formulations import AuthorsStep, CrossAlone, SharedSet, scaled_l1
+from benchmarks.graphs import graph_like, paper_recipe
+from benchmarks.pykeen_side import PyKeen
+from benchmarks.settings import Settings, say
+from benchmarks.timing import in_turns
+from transher import kernels
+from transher.graph.graph import Graph
+from transher.training.trainer import Trainer
+
+BATCH, NEGATIVES = 1024, 256
+ELEMENTS = BATCH * NEGATIVES
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    graph, title = graph_like("fb15k-237")
+    result: dict[str, Any] = {"graph": title, "batch": BATCH, "negatives": NEGATIVES, "shapes": []}
+    shapes = (512,) if settings.quick else (1500, 512)
+    for k in shapes:
+        share = settings.left * (1.0 if k == shapes[-1] else 0.7)
+        say(f"a training step at batch {BATCH}, {NEGATIVES} negatives, k {k}, at most {share:.0f} s")
+        sides = in_turns(_sides(graph, k), settings, share)
+        result["shapes"].append({"k": k, "sides": sides})
+        settings.record(result)
+    return result
+
+
+def _sides(graph: Graph, k: int) -> dict[str, Callable[[], Any]]:
+    trainer = Trainer(graph, paper_recipe(k), Path(tempfile.gettempdir()))
+    batch = trainer.batches.at(0)
+    compiled = torch.compile(scaled_l1, dynamic=False)
+    sides: dict[str, Callable[[], Any]] = {
+        "whole": _Steps(trainer),
+        "kernels": CrossAlone(kernels.scaled_l1_cross, BATCH, NEGATIVES, k),
+        "compiled kernels": CrossAlone(compiled, BATCH, NEGATIVES, k),
+        "compiled": SharedSet(batch, trainer.entities, trainer.relations, compiled=True),
+    }
+    # Tensors of batch × negatives × k, some of them alive at once.
+    need = {"eager kernels": 4, "eager": 5, "authors": 6, "pykeen": 7}
+    free, size = psutil.virtual_memory().available, 4 * ELEMENTS * k
+    possible = [name for name, count in need.items() if count * size < 0.9 * free]
+    for name in set(need) - set(possible):
+        say(f"{name}: left out, it needs some {need[name] * size / 1e9:.0f} GB and {free / 1e9:.0f} are free")
+    if "eager kernels" in possible:
+        sides["eager kernels"] = CrossAlone(scaled_l1, BATCH, NEGATIVES, k)
+    if "eager" in possible:
+        sides["eager"] = SharedSet(batch, trainer.entities, trainer.relations, compiled=False)
+    if "authors" in possible:
+        triples = torch.from_numpy(graph.train[:BATCH]).long()
+        sides["authors"] = AuthorsStep(triples, len(graph.entities), len(graph.relations), k, NEGATIVES)
+    if "pykeen" in possible:
+        sides["pykeen"] = _Lazy(lambda: PyKeen(graph, k).step(BATCH, NEGATIVES))
+    return sides
+
+
+class _Steps:
+    """The trainer's own steps, one after the other: sampling, pull, scores, loss, gradient, push."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer, self.number = trainer, 0
+
+    def __call__(self) -> None:
+        self.trainer.train_step(self.trainer.batches.at(self.number), self.number)
+        self.number += 1
+
+
+class _Lazy:
+    """Made at its first call, which only warms up."""
+
+    def __init__(self, make: Callable[[], Callable[[], Any]]) -> None:
+        self.make, self.call = make, None
+
+    def __call__(self) -> None:
+        self.call = self.call or self.make()
+        self.call()

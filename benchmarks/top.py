@@ -1,0 +1,77 @@
+"""The ten best answers out of millions of entities, one query and many at once, against faiss and memory bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks.settings import Settings, say
+from benchmarks.timing import in_turns
+from transher.kernels import native
+from transher.models import build_model
+from transher.models.scorer import Scorer
+from transher.prediction.top import top_candidates
+from transher.training.recipe import ModelSettings
+
+TOP, MANY, RELATIONS = 10, 64, 535
+
+
+def measure(settings: Settings) -> dict[str, Any]:
+    entities, k = (250_000 if settings.quick else 2_500_000), 200
+    say(f"top {TOP} of {entities:,} entities at k {k}")
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(entities, k, generator=generator)
+    anchors = torch.randint(entities, (MANY,), generator=generator)
+    relations = torch.randint(RELATIONS, (MANY,), generator=generator)
+    scorers = {name: _scorer(name, table, generator) for name in ("transe", "transher")}
+    sides: dict[str, Callable[[], Any]] = {}
+    for name, scorer in scorers.items():
+        for count in (1, MANY):
+            sides[f"{name}, {count}"] = _ours(scorer, anchors[:count], relations[:count])
+    sides["read"] = lambda: native.module.read_all(native.threads(), table.data_ptr(), table.numel())
+    faiss_sides, agrees = _faiss(table, scorers["transe"], anchors, relations)
+    times = in_turns(sides | faiss_sides, settings, settings.left, rounds=4)
+    return settings.record(
+        {
+            "entities": entities,
+            "k": k,
+            "top": TOP,
+            "many": MANY,
+            "table_bytes": table.nbytes,
+            "weights": "random",
+            "sides": times,
+            "same_answers_as_faiss": agrees,
+        }
+    )
+
+
+def _scorer(name: str, table: torch.Tensor, generator: torch.Generator) -> Scorer:
+    model = build_model(ModelSettings(name=name, k=table.shape[1]))
+    relations = 0.1 * torch.randn(RELATIONS, model.relation_width, generator=generator)
+    return Scorer(model, table, relations, RELATIONS)
+
+
+def _ours(scorer: Scorer, anchors: torch.Tensor, relations: torch.Tensor) -> Callable[[], Any]:
+    return lambda: top_candidates(scorer, anchors, relations, "tail", TOP)
+
+
+def _faiss(
+    table: torch.Tensor, scorer: Scorer, anchors: torch.Tensor, relations: torch.Tensor
+) -> tuple[dict[str, Callable[[], Any]], bool | None]:
+    """faiss's exact index for L1, which TransE's distance is: the same queries, the same answers."""
+    try:
+        import faiss
+    except ImportError:
+        say("faiss is not installed: left out")
+        return {}, None
+    faiss.omp_set_num_threads(torch.get_num_threads())
+    index = faiss.IndexFlat(table.shape[1], faiss.METRIC_L1)
+    index.add(table.numpy())
+    queries = scorer.query(anchors, relations, "tail")[0].numpy()
+    _, found = index.search(queries[:4], TOP)
+    _, own = top_candidates(scorer, anchors[:4], relations[:4], "tail", TOP)
+    sides = {f"faiss, {count}": (lambda count=count: index.search(queries[:count], TOP)) for count in (1, MANY)}
+    return sides, bool((np.sort(found) == np.sort(own.numpy())).all())
