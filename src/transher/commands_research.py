@@ -94,4 +94,97 @@ def _tell_rewritten(paths: list[Path]) -> None:
         note("the tables are as the results say")
 
 
-COMMANDS = (reproduce,)
+@click.command()
+@click.argument("run_folders", metavar="RUN [RUN]...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("report"), show_default=True,
+              help="Folder for the page and its pictures.")  # fmt: skip
+@_threads
+@_as_json
+def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
+    """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
+    from transher.cli import _load_run, _print_json, _use_threads
+    from transher.display import note, progress_bar
+
+    _require("matplotlib", "report", "a report")
+    from transher.analysis.report import write_report
+
+    _use_threads(threads)
+    runs = [_load_run(folder) for folder in run_folders]
+    with progress_bar("analysing") as update:
+        page = write_report(runs, out, progress=update)
+    pictures = sorted(path.name for path in out.glob("*.png"))
+    if as_json:
+        _print_json({"page": str(page), "pictures": pictures})
+    else:
+        note(f"The report is {page}; beside it, {len(pictures)} pictures as PNG and SVG.")
+
+
+@click.command()
+@click.argument("graph_name", metavar="GRAPH")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the search; goes on with one.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option("--trials", type=click.IntRange(min=1), help="Stop after so many more trials.")
+@click.option("--model", help="Name of the model; TranSHER by default.")
+@click.option("--recipe", "recipe_name", help="Recipe to start from: a shipped one's name, or a TOML file.")
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One fixed setting, as training.steps=5000."
+)
+@click.option("--space", "ranges", multiple=True, metavar="KEY=a,b,c|lo:hi|log:lo:hi",
+              help="What to search; start, γ, λ and learning rate by default.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the trainings and of the search.")
+@_threads
+@_as_json
+def search(
+    graph_name: str,
+    out: Path,
+    minutes: float | None,
+    trials: int | None,
+    model: str | None,
+    recipe_name: str | None,
+    settings: tuple[str, ...],
+    ranges: tuple[str, ...],
+    seed: int | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Search for the recipe with the best validation MRR; test triples are not looked at.
+
+    The same command goes on with a search that was stopped. The best recipe so far is in OUT/best.toml.
+    """
+    from transher.cli import _choose_recipe, _load_graph, _print_json, _use_threads
+    from transher.display import SearchDisplay, note, print_recipe, print_table
+
+    _require("optuna", "search", "a search")
+    from transher.training import search as searching
+
+    _use_threads(threads)
+    graph = _load_graph(graph_name, {})
+    base, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
+    space = [searching.Range.parse(text) for text in ranges or searching.default_space(base)]
+    print_recipe(base, reason)
+    with SearchDisplay(minutes) as display:
+        found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)
+    if as_json:
+        _print_json(found.to_dict())
+        return
+    rows = []
+    for part in space:
+        value, importance = part.value_in(found.recipe), found.importance.get(part.key)
+        rows.append((part.key, str(value) if isinstance(value, str) else f"{value:.4g}",
+                     "" if importance is None else f"{importance:.0%}"))  # fmt: skip
+    print_table(
+        f"Best of {found.finished} finished and {found.pruned} pruned trials: validation MRR {found.mrr:.4f}",
+        ["setting", "best", "importance"],
+        rows,
+    )
+    note(f"Train it: transher train {graph_name} --recipe {out / searching.BEST_FILE} --out RUN")
+
+
+def _require(module: str, extra: str, what: str) -> None:
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UsageError(f"{what} needs {module}, which is not installed: pip install 'transher[{extra}]'.")
+
+
+COMMANDS = (reproduce, analyze, search)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from transher.training.watcher import Report, Watcher
+from transher.training.watcher import Report, SearchWatcher, Watcher
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -254,6 +255,47 @@ class TrainingDisplay(Watcher):
 
     def validated(self, step: int, mrr: float, best: bool) -> None:
         self._progress.print(f"step {step:>7,}  validation MRR {mrr:.4f}{'  (best)' if best else ''}")
+
+
+class SearchDisplay(SearchWatcher):
+    """A bar for the trial at hand, and a line for each that has ended."""
+
+    def __init__(self, minutes: float | None) -> None:
+        self._ends = None if minutes is None else time.monotonic() + 60 * minutes
+        self._best: float | None = None
+        self._settings: dict[int, str] = {}
+
+    def __enter__(self) -> SearchDisplay:
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=MESSAGES
+        )
+        self._progress.start()
+        self._task = self._progress.add_task("searching", total=None, left="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def started(self, number: int, settings: dict[str, Any]) -> None:
+        shown = (
+            f"{key.partition('.')[2]}={value:.3g}" if isinstance(value, float) else f"{key.partition('.')[2]}={value}"
+            for key, value in settings.items()
+        )
+        self._settings[number] = " ".join(shown)
+        self._progress.update(self._task, description=f"trial {number}", completed=0)
+
+    def progressed(self, number: int, step: int, steps: int) -> None:
+        left = "" if self._ends is None else f"{_span(max(0.0, self._ends - time.monotonic()))} left"
+        self._progress.update(self._task, completed=step, total=steps, left=left)
+
+    def ended(self, number: int, mrr: float | None, how: str) -> None:
+        figure = "      " if mrr is None else f"{mrr:.4f}"
+        best = mrr is not None and (self._best is None or mrr > self._best)
+        self._best = mrr if best else self._best
+        mark = "  (best)" if best else ""
+        self._progress.print(
+            f"trial {number:>3}  {figure}  {how}{mark}  {self._settings.get(number, '')}", markup=False
+        )
 
 
 def _span(seconds: float) -> str:

@@ -1,8 +1,9 @@
-"""Who watches a training hears how it is doing."""
+"""Who watches a training or a search hears how it is doing."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,3 +25,16 @@ class Watcher:
 
     def validated(self, step: int, mrr: float, best: bool) -> None:
         """Validation triples were ranked; `best` if never better."""
+
+
+class SearchWatcher:
+    """Hears of a search's progress, and does nothing with it."""
+
+    def started(self, number: int, settings: dict[str, Any]) -> None:
+        """A trial begins."""
+
+    def progressed(self, number: int, step: int, steps: int) -> None:
+        """Some more of its steps are done."""
+
+    def ended(self, number: int, mrr: float | None, how: str) -> None:
+        """A trial is finished, pruned, out of time or diverged."""

@@ -1,0 +1,123 @@
+"""What a report is made of: sections of a picture or a table with a caption, and one look for all pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from transher.evaluation import Evaluation
+from transher.files import replacing
+from transher.run import Run
+
+# Okabe and Ito's colours, which people with any colour vision tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+GREY, PALE = "#767676", "#d9d9d9"
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+TYPE_COLOURS = dict(zip(("1-to-1", "1-to-N", "N-to-1", "N-to-N"), COLOURS, strict=False))
+TYPE_MARKERS = dict(zip(("1-to-1", "1-to-N", "N-to-1", "N-to-N"), MARKERS, strict=False))
+
+_LOOK: dict[str, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 11,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": GREY,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#ececec",
+    "xtick.color": "#444444",
+    "ytick.color": "#444444",
+    "legend.frameon": False,
+    "savefig.dpi": 160,
+    "svg.fonttype": "none",  # text stays text: small, and can be searched
+    "svg.hashsalt": "transher",  # the same figure gives the same file
+}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run under analysis, with what it is called in the report; evaluated once."""
+
+    label: str
+    run: Run
+
+    @property
+    def model(self) -> str:
+        return self.run.recipe.model.name
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        return self.run.evaluate("test")
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A table. `marked` holds (row, column) of the cells that matter most."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    marked: frozenset[tuple[int, int]] = frozenset()
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the report. `name` is that of its picture's files."""
+
+    name: str
+    title: str
+    caption: str  # what to see
+    figure: Figure | None = None
+    tables: Sequence[Cells] = field(default=())
+
+
+def subjects(runs: Sequence[Run]) -> list[Subject]:
+    """Runs by the name of their model, and of their folder where several have the same model."""
+    titles = [run.scorer.model.title for run in runs]
+    labels = [
+        title if titles.count(title) == 1 else f"{title} ({run.folder.resolve().name})"
+        for title, run in zip(titles, runs, strict=True)
+    ]
+    return [Subject(label, run) for label, run in zip(labels, runs, strict=True)]
+
+
+@contextmanager
+def look() -> Iterator[None]:
+    """Pictures that are drawn or saved inside have the report's look."""
+    with matplotlib.rc_context(_LOOK):  # type: ignore[arg-type]  # its type lists every key there is
+        yield
+
+
+def canvas(width: float, height: float, columns: int = 1, rows: int = 1, **grid: Any) -> tuple[Figure, list[Axes]]:
+    """A figure and its axes, left to right and top to bottom."""
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, gridspec_kw=grid or None)
+    return figure, list(axes.flat)
+
+
+def save_picture(figure: Figure, folder: Path, name: str) -> bytes:
+    """The picture as PNG and SVG; gives the SVG."""
+    pictures = {kind: _picture(figure, kind) for kind in ("png", "svg")}
+    for kind, data in pictures.items():
+        with replacing(folder / f"{name}.{kind}") as file:
+            file.write(data)
+    return pictures["svg"]
+
+
+def _picture(figure: Figure, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"Date": None} if kind == "svg" else None
+    with look():
+        figure.savefig(buffer, format=kind, metadata=metadata)
+    return buffer.getvalue()

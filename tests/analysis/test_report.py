@@ -1,0 +1,157 @@
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.conftest import make_graph
+
+import transher
+from transher.analysis import cases, ellipse, entity_map, scores, translations
+from transher.analysis import report as report_module
+from transher.analysis.learned_patterns import patterns_section
+from transher.analysis.page import subjects
+from transher.analysis.report import write_report
+from transher.analysis.tables import paper
+from transher.cli import main
+from transher.errors import UsageError
+from transher.graph.graph import Graph
+from transher.run import Run
+
+QUICK = [
+    "model.k=30", "training.steps=80", "training.batch=256", "training.negatives=32", "training.lr=2e-2",
+    "validation.every=40", "validation.sample=50", "validation.record_gradients=true", "validation.report_every=20",
+]  # fmt: skip
+PICTURES = {
+    "results", "types", "curves", "gradients", "translations", "translation-norms", "patterns", "entity-map", "ellipse",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
+    folder = tmp_path_factory.mktemp("runs")
+    graph = transher.load_graph("world")
+    return [
+        transher.train(graph, folder / model, recipe=transher.Recipe().with_settings([*QUICK, f"model.name={model}"]))
+        for model in ("transher", "pairre", "distmult")
+    ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_ellipse() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ellipse, "STEPS", 20)
+        patch.setattr(ellipse, "SEEDS", 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def report(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    return write_report(runs[:2], folder)
+
+
+def test_the_page_holds_everything_and_opens_offline(report: Path) -> None:
+    page = report.read_text("utf-8")
+    assert len(page) < 6_000_000
+    assert not re.search(r'(src|href)="https?:', page)
+    assert page.count("data:image/svg+xml") == len(PICTURES)
+    assert "TranSHER − PairRE" in page
+    assert "Patterns that TranSHER has learned" in page
+    assert "class=marked" in page
+
+
+def test_every_picture_is_there_as_png_and_svg(report: Path) -> None:
+    assert {path.stem for path in report.parent.glob("*.png")} == PICTURES
+    assert {path.stem for path in report.parent.glob("*.svg")} == PICTURES
+
+
+def test_a_run_without_translations_has_the_sections_that_apply(
+    runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sections = (scores.results_section, translations.heat_section, translations.norm_section, patterns_section)
+    monkeypatch.setattr(report_module, "SECTIONS", sections)
+    page = write_report(runs[2:], tmp_path).read_text("utf-8")
+    assert "How good the answers are" in page
+    assert "Which relations are translated" not in page
+    assert "Patterns" not in page
+    assert "The same queries under two runs" not in page
+
+
+def test_runs_of_different_graphs_have_no_common_report(runs: list[Run], ring: Graph, tmp_path: Path) -> None:
+    other = transher.train(ring, tmp_path / "ring", recipe=transher.Recipe().with_settings([*QUICK, "model.k=8"]))
+    with pytest.raises(UsageError, match="one graph"):
+        write_report([runs[0], other], tmp_path / "report")
+
+
+def test_the_command_says_where_the_page_is(runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "SECTIONS", (cases.cases_section,))
+    result = CliRunner().invoke(main, ["analyze", str(runs[1].folder), "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    assert Path(json.loads(result.stdout)["page"]).is_file()
+
+
+def test_two_runs_of_one_model_are_told_apart_by_their_folders(runs: list[Run]) -> None:
+    assert [subject.label for subject in subjects(runs[:2])] == ["TranSHER", "PairRE"]
+    assert [subject.label for subject in subjects([runs[0], runs[0]])] == ["TranSHER (transher)"] * 2
+
+
+def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> None:
+    (subject,) = subjects(runs[:1])
+    graph = runs[0].graph
+    head, relation, tail = graph.test[0].tolist()
+    top = cases.filtered_top(subject, cases.Case(head, relation, tail, "tail"))
+    known = graph.all_triples[(graph.all_triples[:, 0] == head) & (graph.all_triples[:, 1] == relation), 2]
+    assert not set(top.tolist()) & (set(known.tolist()) - {tail})
+    assert len(top) == cases.TOP
+
+
+def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) -> None:
+    assert cases.paper_cases(runs[0].graph) == []
+    asked = paper()["cases"][0]
+    import pyarrow as pa
+
+    from transher.graph.vocabulary import Vocabulary
+
+    names = [asked["head"], asked["answer"]]
+    graph = Graph(
+        "film", Vocabulary("entity", pa.array(names)), Vocabulary("relation", pa.array([asked["relation"]])),
+        *(np.zeros((0, 3), dtype=np.int32) for _ in range(3)),
+    )  # fmt: skip
+    assert cases.paper_cases(graph) == [cases.Case(0, 0, 1, "tail")]
+
+
+def test_translations_are_pooled_in_blocks_along_the_dimensions() -> None:
+    rows = np.arange(100, dtype=np.float32).reshape(2, 50)
+    pooled = translations.pool(rows)
+    assert pooled.shape == (2, 25)
+    assert pooled[0, :2].tolist() == [0.5, 2.5]
+    assert translations.pool(rows[:, :4]).shape == (2, 4)
+
+
+def test_principal_components_find_the_directions_of_most_variance() -> None:
+    random = np.random.default_rng(0)
+    rows = (random.normal(size=(500, 4)) * [1, 10, 0.1, 3]).astype(np.float32)
+    points, share = entity_map.principal_components(rows)
+    assert abs(np.corrcoef(points[:, 0], rows[:, 1])[0, 1]) > 0.99
+    assert abs(np.corrcoef(points[:, 1], rows[:, 3])[0, 1]) > 0.99
+    assert 0.8 < share[0] < 1
+
+
+def test_entities_are_grouped_by_type_or_by_what_they_do() -> None:
+    typed = make_graph([(0, 0, 1), (2, 0, 1)], entity_types=np.array([1, 0, 1]), type_names=("place", "person"))
+    groups, names, what = entity_map.communities(typed)
+    assert [names[group] for group in groups] == ["person", "place", "person"]
+    assert what == "type"
+    groups, names, _ = entity_map.communities(make_graph([(0, 0, 1), (2, 0, 1)]))
+    assert [names[group] for group in groups] == ["r0: head", "r0: tail", "r0: head"]
+
+
+def test_the_small_graph_of_the_ellipse_trains_in_two_dimensions() -> None:
+    plane = ellipse.train_plane(ellipse.small_graph(), "transher", 0)
+    assert plane.heads.shape[1] == plane.translation.shape[0] == 2
+    assert np.linalg.norm(plane.heads, axis=1) == pytest.approx(1, abs=1e-5)

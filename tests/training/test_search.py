@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import optuna
+import pytest
+from click.testing import CliRunner
+from tests.conftest import make_graph
+
+from transher.cli import main
+from transher.errors import UsageError
+from transher.graph.graph import Graph
+from transher.training.recipe import Recipe
+from transher.training.search import BEST_FILE, Range, default_space, search
+from transher.training.watcher import SearchWatcher
+
+BASE = Recipe().with_settings(
+    ["model.k=8", "training.steps=40", "training.batch=32", "training.negatives=8", "validation.every=10",
+     "validation.report_every=5"]
+)  # fmt: skip
+SPACE = [Range.parse("training.lr=log:1e-4:1e-1"), Range.parse("model.init=U_N_N,N_U_N")]
+
+
+class Counting(SearchWatcher):
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def ended(self, number: int, mrr: float | None, how: str) -> None:
+        self.ends.append(how)
+
+
+def test_the_best_recipe_is_written_and_can_be_trained(ring: Graph, tmp_path: Path) -> None:
+    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
+    assert Recipe.load(tmp_path / BEST_FILE) == found.recipe
+    assert found.finished == 3
+    assert found.recipe.training.steps == 40
+    assert 0 < found.mrr <= 1
+    assert not list(tmp_path.glob("trial-*"))
+
+
+def test_a_search_goes_on_and_keeps_its_trials(ring: Graph, tmp_path: Path) -> None:
+    first = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
+    second = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
+    assert second.finished + second.pruned == 6
+    assert second.mrr >= first.mrr
+    assert set(second.importance) <= {"training.lr", "model.init"}
+    assert sum(second.importance.values()) == pytest.approx(1) or not second.importance
+
+
+def test_what_a_killed_search_was_at_is_tried_again(ring: Graph, tmp_path: Path) -> None:
+    class Kill(SearchWatcher):
+        def progressed(self, number: int, step: int, steps: int) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(ring, tmp_path, base=BASE, space=SPACE, trials=1, watcher=Kill())
+    search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
+    assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
+    assert study.trials[0].params == study.trials[1].params
+
+
+def test_hopeless_trials_end_early(ring: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: trial.number > 0)
+    watcher = Counting()
+    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=2, watcher=watcher)
+    assert watcher.ends == ["finished", "pruned"]
+    assert found.pruned == 1
+
+
+def test_time_ends_a_search_in_the_middle_of_a_trial(ring: Graph, tmp_path: Path) -> None:
+    long = BASE.with_settings(["training.steps=1000000"])
+    watcher = Counting()
+    found = search(ring, tmp_path, base=long, space=SPACE, minutes=0.02, watcher=watcher)
+    assert watcher.ends == ["out of time"]
+    assert found.mrr > 0  # of the validations that there was time for
+
+
+def test_another_search_in_the_same_folder_is_refused(ring: Graph, tmp_path: Path) -> None:
+    search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    with pytest.raises(UsageError, match="another space"):
+        search(ring, tmp_path, base=BASE, space=SPACE[:1], trials=1)
+    with pytest.raises(UsageError, match="another recipe"):
+        search(ring, tmp_path, base=BASE.with_settings(["model.k=4"]), space=SPACE, trials=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("training.lrr=1,2", "training.lr"),
+        ("training.lr=log:1", "KEY=a,b,c"),
+        ("training.lr=2:1", "below the second"),
+        ("training.lr=log:0:1", "above 0"),
+        ("model.init=U_N_N,X", "model.init"),
+    ],
+)
+def test_a_wrong_space_is_an_error_that_helps(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Range.parse(text)
+
+
+def test_spaces_are_read_with_the_types_of_the_settings() -> None:
+    assert Range.parse("training.negatives=64,128").choices == (64, 128)
+    assert Range.parse("model.k=8:64").whole
+    assert not Range.parse("model.gamma=4:16").whole
+    keys = {Range.parse(text).key for text in default_space(Recipe())}
+    assert keys == {"model.gamma", "training.lr", "model.init", "training.translation_l2"}
+
+
+def test_a_search_needs_an_end_and_validation_triples(ring: Graph, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--trials"):
+        search(ring, tmp_path, base=BASE, space=SPACE)
+    with pytest.raises(UsageError, match="no validation triples"):
+        search(make_graph([(0, 0, 1)]), tmp_path, base=BASE, space=SPACE, trials=1)
+
+
+def test_the_command_tells_the_best_and_what_mattered(tmp_path: Path) -> None:
+    command = ["search", "world", "--out", str(tmp_path), "--trials", "1", "--space", "training.lr=1e-2,1e-3"]
+    for setting in ("model.k=8", "training.steps=20", "validation.sample=20", "training.batch=64"):
+        command += ["--set", setting]
+    shown = CliRunner().invoke(main, command)
+    assert shown.exit_code == 0, shown.output
+    assert "training.lr" in shown.stdout
+    assert "transher train world --recipe" in shown.stderr
+    found = json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)
+    assert found["finished"] == 2
