@@ -204,6 +204,8 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many answers.")
 @click.option("--known", type=click.Choice(["hide", "mark"]), default="mark", show_default=True,
               help="What to do with answers that the graph has already.")  # fmt: skip
+@click.option("--with", "facts_file", type=click.Path(path_type=Path), metavar="FACTS",
+              help="Triples to take into account: entities that the run does not know are placed by them.")  # fmt: skip
 @base_rate_option
 @threads_option
 @as_json
@@ -214,19 +216,27 @@ def predict(
     tail: str | None,
     top: int,
     known: Any,
+    facts_file: Path | None,
     base_rate: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
     """Answer a query: give two of --head, --relation and --tail."""
-    from transher.display import print_answers
+    from transher.display import note, print_answers
 
     if sum(part is not None for part in (head, relation, tail)) != 2:
         raise UsageError("give two of --head, --relation and --tail; the third is what is asked for.")
     use_threads(threads)
-    answers = load_run(run_folder).predict(
-        head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate
-    )
+    run = load_run(run_folder)
+    if facts_file is not None:
+        from transher.graph import read_triples
+        from transher.training.update import with_facts
+
+        known_entities = len(run.graph.entities)
+        run = with_facts(run, read_triples(facts_file))
+        placed = run.graph.entities.identifiers[known_entities:].to_pylist()
+        note(f"Placed by the facts given: {', '.join(placed) or 'nothing, since the run knows all of their entities'}.")
+    answers = run.predict(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
     if as_json:
         print_json(answers.to_dict("records"))
     else:
@@ -251,7 +261,7 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
         scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
-for command in (commands_answers.explain, commands_serving.serve):
+for command in (*commands_answers.COMMANDS, commands_serving.serve):
     main.add_command(command)
 
 

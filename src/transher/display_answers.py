@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from transher.display import OUTPUT, print_table
 
 if TYPE_CHECKING:
+    from transher.prediction.completing import CompletionSummary
     from transher.prediction.evidence import Evidence
+    from transher.training.update import UpdateReport
 
 
 def print_evidence(evidence: Evidence) -> None:
@@ -55,3 +57,38 @@ def print_evidence(evidence: Evidence) -> None:
             for other in evidence.alternatives
         ),
     )  # fmt: skip
+
+
+def print_completion(summary: CompletionSummary) -> None:
+    """Where the facts are and how probable."""
+    spread = ""
+    if summary.highest_probability is not None and summary.lowest_probability is not None:
+        spread = f", with probabilities from {summary.highest_probability:.1%} to {summary.lowest_probability:.1%}"
+    OUTPUT.print(
+        f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
+        f"are in {summary.out}.",
+        markup=False,
+    )
+
+
+def print_update(out: str, report: UpdateReport) -> None:
+    """What joined a run, and how far old answers moved."""
+    OUTPUT.print(
+        f"{report.added:,} triples joined ({report.already_known:,} were known), with {report.new_relations:,} new "
+        f"relations and {report.new_entities:,} new entities ({', '.join(report.examples) or 'none'}"
+        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}.",
+        markup=False,
+    )
+    if report.mrr_before is None or report.mrr_after is None:
+        return
+    print_table(
+        f"Old test queries ({report.queries:,})",
+        ["", ""],
+        [
+            ("MRR before", f"{report.mrr_before:.4f}"),
+            ("MRR after", f"{report.mrr_after:.4f}"),
+            ("better / worse / equal", f"{report.better:.1%} / {report.worse:.1%} / {report.equal:.1%}"),
+            ("median change of rank, in doublings", f"{report.median_shift:.2f}"),
+            ("similarity of old rows to what they were", f"{report.row_similarity:.4f}"),
+        ],
+    )

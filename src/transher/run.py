@@ -29,6 +29,7 @@ from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
 from transher.prediction.answers import KnownAnswers, predict
+from transher.prediction.completion import complete
 from transher.prediction.evidence import Evidence, explain
 from transher.prediction.paths import Neighbourhood
 from transher.training.checkpoints import MODEL_FILE, read_tensors
@@ -119,6 +120,10 @@ class Run:
         """What in the graph speaks for a triple and what against it."""
         return explain(self, head, relation, tail, limit=limit, base_rate=base_rate)
 
+    def complete(self, **wanted: Any) -> pd.DataFrame:
+        """The most probable facts that the graph lacks: see `transher.prediction.completion.complete`."""
+        return complete(self, **wanted)
+
     def calibration_report(self, split: Split = "test") -> CalibrationReport:
         """How far the probabilities of a split's triples can be trusted."""
         return report_calibration(self.scorer, self.graph, self.calibration, split)
@@ -147,7 +152,7 @@ def train(
     recipe = recipe or default_recipe(graph)
     save_graph(graph, folder / GRAPH_FOLDER)
     recipe.save(folder / RECIPE_FILE)
-    run = _finish(folder, Trainer(graph, recipe, folder), watcher)
+    run = finish(folder, Trainer(graph, recipe, folder), watcher)
     return replace(run, _temporary=temporary)
 
 
@@ -159,11 +164,14 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
     if (folder / MANIFEST_FILE).exists():
         raise UsageError(f"{folder} is finished: there is nothing to go on with.")
     graph = load_graph_folder(folder / GRAPH_FOLDER)
-    return _finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+    return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
 
 
-def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
-    """Train to the end, evaluate and calibrate the best weights, and write the manifest."""
+def finish(
+    folder: Path, trainer: Trainer, watcher: Watcher | None, report: Callable[[Scorer], None] | None = None
+) -> Run:
+    """Train to the end, evaluate and calibrate the best weights, and write the manifest; before it, a report of the
+    weights if there is one to make."""
     trainer.run(watcher)
     graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
     del trainer  # its tables must go before the best weights come
@@ -173,6 +181,8 @@ def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
     calibration = calibrate(scorer, graph)
     if calibration is not None:
         calibration.save(folder, graph)
+    if report is not None:
+        report(scorer)
     write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
     return load(folder)
 

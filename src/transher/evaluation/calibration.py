@@ -7,8 +7,8 @@ the fit of all relations together, to which a normal prior pulls it; one with ma
 
 What a probability means depends on how rare true triples are among those that are asked about. In the sampling one in
 eleven holds, and that is the base rate unless another is given. Somebody who checks the first answers of a ranking sees
-a higher one; somebody who goes through all pairs of entities sees one far lower. Bayes' rule moves the offset:
-logit(p) + logit(new base rate) − logit(sampled base rate).
+a higher one; somebody who goes through all pairs of entities sees one far lower, which is why completing a graph
+estimates its own. Bayes' rule moves the offset: logit(p) + logit(new base rate) − logit(sampled base rate).
 """
 
 from __future__ import annotations

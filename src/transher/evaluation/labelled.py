@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from transher.graph.encoding import triple_keys
 from transher.graph.graph import Graph, Split, Triples
+from transher.graph.places import Places
 from transher.models.model import SIDES, Side
 from transher.models.scorer import Scorer
 
@@ -42,18 +43,19 @@ class Labelled:
 def labelled_triples(graph: Graph, split: Split, negatives: int = NEGATIVES, seed: int = 0) -> Labelled:
     """The triples of a split, each once a side, with `negatives` corruptions a side.
 
-    A corruption replaces the asked end by an entity that the graph has on that end of the relation (or by any, where
-    the relation has only one): "Berlin speaks Rome" would be too easy to be worth a probability. No corruption is a
-    known triple of any split. What cannot be drawn, since everything that fits is known, is left out.
+    A corruption replaces the asked end by an entity that fits there (see `Places`; or by any, where only one does):
+    "Berlin speaks Rome" would be too easy to be worth a probability. No corruption is a known triple of any split. What
+    cannot be drawn, since everything that fits is known, is left out.
     """
     generator = np.random.default_rng(seed)
     positives = graph.split(split)
     if len(positives) > _SAMPLE:
         positives = positives[np.sort(generator.choice(len(positives), _SAMPLE, replace=False))]
     known = np.unique(_keys(graph, graph.all_triples))
+    places = Places(graph)
     triples, sides, holds = [], [], []
     for code, side in enumerate(SIDES):
-        corrupted = _corrupt(graph, np.repeat(positives, negatives, axis=0), side, known, generator)
+        corrupted = _corrupt(graph, np.repeat(positives, negatives, axis=0), side, places, known, generator)
         triples += [positives, corrupted]
         sides += [np.full(len(positives) + len(corrupted), code, dtype=np.int8)]
         holds += [np.ones(len(positives), dtype=np.bool_), np.zeros(len(corrupted), dtype=np.bool_)]
@@ -61,33 +63,27 @@ def labelled_triples(graph: Graph, split: Split, negatives: int = NEGATIVES, see
 
 
 def _corrupt(
-    graph: Graph, triples: Triples, side: Side, known: NDArray[np.int64], generator: np.random.Generator
+    graph: Graph,
+    triples: Triples,
+    side: Side,
+    places: Places,
+    known: NDArray[np.int64],
+    generator: np.random.Generator,
 ) -> Triples:
-    column = 2 if side == "tail" else 0
+    column, first = (2, len(graph.relations)) if side == "tail" else (0, 0)
     corrupted = triples.copy()
-    relations, entities = seen_on(graph, side)
-    starts = np.searchsorted(relations, np.arange(len(graph.relations) + 1))
-    counts = np.diff(starts)
+    counts = np.diff(places.starts)
     undecided = np.arange(len(corrupted))
     for _ in range(_ROUNDS):
-        relation = corrupted[undecided, 1]
+        place = first + corrupted[undecided, 1]
         draws = generator.random(len(undecided))
-        places = starts[relation] + (draws * counts[relation]).astype(np.int64)
+        fitting = places.entities[places.starts[place] + (draws * counts[place]).astype(np.int64)]
         anything = (draws * len(graph.entities)).astype(np.int32)
-        inside = np.minimum(places, len(entities) - 1)
-        corrupted[undecided, column] = np.where(counts[relation] > 1, entities[inside], anything)
+        corrupted[undecided, column] = np.where(counts[place] > 1, fitting, anything)
         undecided = undecided[_among(known, _keys(graph, corrupted[undecided]))]
         if not len(undecided):
             break
     return np.delete(corrupted, undecided, axis=0)
-
-
-def seen_on(graph: Graph, side: Side) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Distinct (relation, entity) that some triple has on that side, sorted: two (n,)."""
-    column = 2 if side == "tail" else 0
-    count = max(1, len(graph.entities))
-    keys = np.unique(graph.all_triples[:, 1].astype(np.int64) * count + graph.all_triples[:, column])
-    return (keys // count).astype(np.int32), (keys % count).astype(np.int32)
 
 
 def _keys(graph: Graph, triples: Triples) -> NDArray[np.int64]:
