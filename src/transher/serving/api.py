@@ -32,6 +32,12 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     503: {"model": s.Problem, "description": "Too much to do: try again after the seconds in Retry-After."},
 }
 
+
+def _text(media_type: str) -> dict[int | str, dict[str, Any]]:
+    """An answer in text, whose refusals are JSON all the same."""
+    return {200: {"content": {media_type: {"schema": {"type": "string"}}}}}
+
+
 Name = Annotated[str, Query(min_length=1, max_length=s.NAME_LENGTH, description="Identifier or name.")]
 OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGTH)]
 Top = Annotated[int, Query(ge=1, le=s.TOP)]
@@ -86,7 +92,7 @@ def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics)
         """Whether the server answers, and for which runs. Needs no token."""
         return s.Health(status="ok", version=_version(), runs=list(explorers))
 
-    @router.get("/metrics", response_class=PlainTextResponse)
+    @router.get("/metrics", response_model=None, responses=_text("text/plain"))
     async def prometheus() -> PlainTextResponse:
         """Counters and times in Prometheus' text format."""
         text = metrics.text({"waiting_requests": crew.pending, "worker_threads": crew.threads, "runs": len(explorers)})
@@ -138,7 +144,7 @@ def _of_a_run(crew: Workers) -> APIRouter:
         """The most confident facts of a relation that the graph lacks."""
         return await crew.run(explorer.missing, name, top)
 
-    @router.get("/relation/missing.tsv", response_class=PlainTextResponse)
+    @router.get("/relation/missing.tsv", response_model=None, responses=_text("text/tab-separated-values"))
     async def missing_table(
         explorer: Chosen, name: Name, top: Annotated[int, Query(ge=1, le=1000)] = 200
     ) -> PlainTextResponse:

@@ -22,7 +22,7 @@ function header({ view, run, parameters }) {
       h("img", { src: "/static/icon.svg", alt: "", width: 26, height: 26 }), "transher"),
     h("nav", { "aria-label": "Views" }, LINKS.map(([name, text]) =>
       h("a", { href: link(name), "aria-current": name === chosen ? "page" : null }, text))),
-    view === "home" ? h("span", { class: "spring" }) : typeahead({
+    view === "home" || view === "map" ? h("span", { class: "spring" }) : typeahead({
       label: "Find an entity or a relation", placeholder: "Find a name …", kinds: ["entities", "relations"],
       className: "compact",
       choose: (kind, item) => item && go(kind === "relations" ? "relation" : "entity", { name: item.identifier }),

@@ -54,7 +54,7 @@ function answers(parameters, given) {
   return h("div", { class: runs.length > 1 ? "columns even" : "" }, runs.map((run) =>
     loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
       ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest }), (found) => [
-        factList(run.key, found.answers, show, "No answers: all that fits is known already.",
+        factList(run.key, found.answers.filter((fact) => fact.known || fact.head.identifier !== fact.tail.identifier || !asked), show, "No answers: all that fits is known already.",
           (fact) => !asked || fact[asked].identifier === parameters.why),
         h("p", { class: "quiet small" }, `${found.milliseconds.toFixed(1)} ms`),
       ])));

@@ -39,7 +39,7 @@ export function drawMap(canvas, tip, points, state, { marked, moved, open }) {
       if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
       const group = points.colour[point];
       const faded = only !== null && group !== only;
-      context.globalAlpha = faded ? 0.06 : 0.72;
+      context.globalAlpha = faded ? 0.06 : points.groups.length ? 0.72 : 0.9;
       context.fillStyle = points.groups.length ? colours[group] : `color-mix(in oklab, ${high} ${Math.round((100 * group) / top)}%, ${low})`;
       const radius = (1.1 + 3.2 * (Math.log10(1 + points.degree[point]) / most)) * Math.min(2, Math.sqrt(state.zoom));
       context.beginPath();
@@ -62,7 +62,7 @@ export function drawMap(canvas, tip, points, state, { marked, moved, open }) {
       const name = plainLabel(points.names[point], points.identifiers[point]);
       const text = name.length > 28 ? `${name.slice(0, 27)}…` : name;
       const half = context.measureText(text).width / 2 + 4, line = y - radius - 5;
-      if (x < half || x > width - half || line < 14) continue;
+      if (points.identifiers[point] === marked?.entity.identifier || x < half || x > width - half || line < 14) continue;
       if (taken.some(([ox, oy, other]) => Math.abs(ox - x) < other + half && Math.abs(oy - line) < 16)) continue;
       taken.push([x, line, half]);
       write(text, x, line);

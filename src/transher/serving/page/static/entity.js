@@ -46,7 +46,7 @@ function sentence(self, fact) {
 
 function knownFacts(run, view) {
   if (!view.facts.length) return h("p", { class: "quiet" }, "None.");
-  return h("dl", { class: "known-facts" }, view.facts.map((group) => {
+  return h("dl", { class: "known-facts" }, bothWaysOnce(view.facts).map((group) => {
     const chips = h("dd", { class: "chips" });
     const draw = (others) => chips.replaceChildren(
       ...others.map((other) => entityLink(other, { class: "chip" })),
@@ -62,8 +62,19 @@ function knownFacts(run, view) {
       }
     };
     draw(group.others);
-    return [h("dt", {}, group.side === "head" ? "← " : "", relationLink(group.relation), h("span", { class: "count" }, number(group.count))), chips];
+    return [h("dt", {}, group.bothWays ? "↔ " : group.side === "head" ? "← " : "", relationLink(group.relation), h("span", { class: "count" }, number(group.count))), chips];
   }));
+}
+
+// A symmetric relation says the same twice: one group does.
+function bothWaysOnce(groups) {
+  const members = (group) => JSON.stringify([group.relation.identifier, group.count, group.others.map((other) => other.identifier)]);
+  const outward = new Map(groups.filter((group) => group.side === "tail").map((group) => [members(group), group]));
+  return groups.filter((group) => {
+    const same = group.side === "head" && outward.get(members(group));
+    if (same) same.bothWays = true;
+    return !same;
+  });
 }
 
 function similarList(found) {

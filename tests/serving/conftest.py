@@ -1,0 +1,39 @@
+"""A tiny run of the world graph, served by a process of its own on loopback."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.serving.process import Server, httpx
+
+
+@pytest.fixture(scope="session")
+def world_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Some steps of training: enough for answers, not for good ones."""
+    from transher import load_graph, train
+    from transher.training.defaults import default_recipe
+
+    graph = load_graph("world")
+    settings = ("model.k=16", "training.steps=50", "training.batch=256", "training.negatives=16")
+    folder = tmp_path_factory.mktemp("served") / "tiny"
+    train(graph, folder, recipe=default_recipe(graph).with_settings(settings))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def server(world_run: Path) -> Iterator[Server]:
+    """The same run twice, as two that stand side by side."""
+    served = Server(str(world_run), str(world_run))
+    yield served
+    start = time.monotonic()
+    served.stop()
+    assert time.monotonic() - start < 15, "the server did not stop when it was told to"
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=f"{server.url}/api", timeout=30) as session:
+        yield session
