@@ -15,6 +15,7 @@ demo: $(VENV)/.installed  ## train on the embedded graph and answer some questio
 
 test: check  ## style, types and the test suite
 	$(BIN)/python -m pytest -n 2
+	TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 tests/kernels tests/models tests/training tests/evaluation  # without the native module
 
 check: $(VENV)/.developing
 	$(BIN)/ruff check .

@@ -36,6 +36,7 @@ struct Backend {
                            float* d_entity_rows, float* d_relation_rows);
     double (*self_adversarial)(int threads, const float* positive, const float* negative, const unsigned char* valid,
                                const float* weights, float alpha, long B, long N, float* d_positive, float* d_negative);
+    void (*thin)(int threads, float* g, long B, long N, float share, std::uint32_t key);
     void (*adam_rows)(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient,
                       long count, long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2,
                       float epsilon, float root_correction);

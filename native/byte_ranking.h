@@ -72,7 +72,7 @@ struct Rounding {
             total_top += top[i] + __builtin_fabsf(offset[i]);
             extra += static_cast<long>(bytes) - 1;
         }
-        int* ints = static_cast<int*>(scratch(transher::slot_undecided, 2 * (extra + 1) * sizeof(int)));
+        int* ints = static_cast<int*>(scratch(transher::slot_extra, 2 * (extra + 1) * sizeof(int)));
         extra_column = ints, extra_digit = ints + extra + 1;
         for (long i = 0, next = 0; i < k; ++i)
             for (int digit = 1; digit * 255 < top[i]; ++digit, ++next)

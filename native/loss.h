@@ -94,6 +94,46 @@ double self_adversarial(int threads, const float* positive, const float* negativ
     return loss / (2.0 * total);
 }
 
+// A fair coin from a counter: the same for a key wherever and by whomever it is drawn.
+inline float uniform(std::uint32_t key, std::uint32_t counter) {
+    std::uint32_t x = key ^ (counter * 0x9E3779B1u);
+    x = (x ^ (x >> 16)) * 0x7feb352du;
+    x = (x ^ (x >> 15)) * 0x846ca68bu;
+    return static_cast<float>((x ^ (x >> 16)) >> 8) * 0x1p-24f;
+}
+
+// Keeps about `wanted` of N gradients, without bias: those of at least a threshold t as they are, the others with
+// probability |g|/t, and then as ±t. The threshold is where the expected number is as wanted; a few rounds find it.
+inline void thin_row(float* g, long N, float wanted, std::uint32_t key, std::uint32_t counter) {
+    Vector total = Vector::zero(), one = Vector::all(1.0f), none = Vector::zero();
+    for (long n = 0; n < N; n += lanes) total = total + Vector::absolute(load_from(g, n, N));
+    float threshold = total.sum() / wanted;
+    for (int round = 0; round < 4; ++round) {
+        Vector rest = none, heavy = none, bound = Vector::all(threshold);
+        for (long n = 0; n < N; n += lanes) {
+            Vector size = Vector::absolute(load_from(g, n, N));
+            rest = rest + Vector::where_positive(bound - size, size, none);
+            heavy = heavy + Vector::where_positive(bound - size, none, one);
+        }
+        float places = wanted - heavy.sum();
+        if (!(places >= 1.0f)) break;
+        threshold = rest.sum() / places;
+    }
+    for (long n = 0; n < N; ++n) {
+        float share = __builtin_fabsf(g[n]) / threshold;
+        if (share < 1.0f)
+            g[n] = uniform(key, counter + static_cast<std::uint32_t>(n)) < share ? __builtin_copysignf(threshold, g[n]) : 0.0f;
+    }
+}
+
+void thin(int threads, float* g, long B, long N, float share, std::uint32_t key) {
+    constexpr long chunk = 16;
+    parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
+        for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b)
+            thin_row(g + b * N, N, share * static_cast<float>(N), key, static_cast<std::uint32_t>(b * N));
+    });
+}
+
 // For each row: m ← β₁m + (1−β₁)g, v ← β₂v + (1−β₂)g², w ← w − rate·m / (√v·root_correction + ε).
 void adam_rows(int threads, float* weight, float* m, float* v, const std::int64_t* ids, const float* gradient, long count,
                long k, float rate, float beta1, float beta2, float one_less_beta1, float one_less_beta2, float epsilon,

@@ -142,6 +142,12 @@ NB_MODULE(_native, module) {
         },
         release());
     module.def(
+        "thin",
+        [](int threads, Address g, long B, long N, float share, std::uint32_t key) {
+            backend().thin(threads, at(g), B, N, share, key);
+        },
+        release());
+    module.def(
         "adam_rows",
         [](int threads, Address weight, Address m, Address v, Address ids, Address gradient, long rows, long count, long k,
            double rate, double beta1, double beta2, double epsilon, double root_correction) {

@@ -39,16 +39,14 @@ inline void four_distances(const float* q, const float* s, const float* const* e
 }
 
 // Calls found(n, distance) for the candidates first … last−1 whose distance does not exceed limit(), which may shrink.
-// `fetches`: the rows come from memory, and are asked for ahead of their turn.
 template <class Limit, class Found>
 inline void within_limit(const float* q, const float* s, const float* candidates, long first, long last, long k,
-                         bool fetches, Limit&& limit, Found&& found) {
-    constexpr long ahead = 8;
+                         bool from_memory, Limit&& limit, Found&& found) {
     for (long n = first; n < last; n += 4) {
-        if (fetches)  // a prefetch beyond the end does no harm
-            for (long i = 0; i < 4 * k; i += 16) __builtin_prefetch(candidates + (n + ahead) * k + i);
         const float* e[4];
         for (long c = 0; c < 4; ++c) e[c] = candidates + least(n + c, last - 1) * k;
+        if (from_memory && n + 20 <= last)  // a drop breaks the pattern that the hardware would follow: ask ahead
+            for (long i = 0; i < 4 * k; i += 16) __builtin_prefetch(candidates + (n + 16) * k + i);
         float distance[4], bound = limit();
         four_distances(q, s, e, k, bound, distance);
         for (long c = 0; c < 4 && n + c < last; ++c)

@@ -16,7 +16,7 @@ void run_tasks(int threads, long count, Task task, void* context);
 
 // Memory of the calling thread, kept between calls and aligned to 64 bytes; each `slot` is one growing buffer.
 enum Slot { slot_candidates, slot_queries, slot_rows, slot_columns, slot_entities, slot_relations, slot_shared, slot_bytes,
-            slot_undecided, slot_count };
+            slot_extra, slot_panels, slot_offsets, slot_listed, slot_count };
 void* scratch(Slot slot, std::size_t bytes);
 
 // A buffer that outlives a call: what a training step's forward pass leaves for its backward pass.

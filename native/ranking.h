@@ -40,22 +40,54 @@ inline void take_back_known(int threads, const float* q, const float* s, const f
     });
 }
 
-// Distances of all queries in full, by the same panels as in training: what is fastest when neighbouring queries differ in
-// s. (Dropping candidates by their partial sums, query by query, was measured at under half of its speed: half of the
-// coordinates are saved, but a register block of 3 × 4 is lost.)
-inline void count_in_full(int threads, const float* q, const float* s, const float* limits, long B, long k,
-                          const float* candidates, long count, std::int64_t* better, std::int64_t* tied) {
-    constexpr long at_once = 1024;
-    float* distances = static_cast<float*>(scratch(transher::slot_bytes, B * least(count, at_once) * sizeof(float)));
-    for (long first = 0; first < count; first += at_once) {
-        long here = least(at_once, count - first);
-        scaled_l1_cross(threads, q, s, candidates + first * k, B, here, k, distances);
-        parallel(threads, B, [&](long b, int) {
-            Counts counts;
-            for (long n = 0; n < here; ++n) counts.add(distances[b * here + n], limits[b], 1);
-            better[b] += counts.better, tied[b] += counts.tied;
-        });
+// Distances of all queries in full, by the same panels as in training: what is fastest when there are several queries with
+// different s. (Dropping candidates by their partial sums, query by query, was measured at under half of its speed: half of
+// the coordinates are saved, but a register block of 3 × 4 is lost.) Calls each(b, first, distances, count, worker) for
+// every query and run of candidates; calls for one query may come from several workers at once.
+constexpr long least_for_panels = 8;
+constexpr long most_for_candidates = 128;  // queries whose panels stay in the cache while candidates go by
+
+template <class Each>
+inline void each_distance(int threads, const float* q, const float* s, long B, long k, const float* candidates, long count,
+                          Each&& each) {
+    if (B > most_for_candidates) {
+        constexpr long at_once = 1024;
+        float* distances = static_cast<float*>(scratch(transher::slot_bytes, B * least(count, at_once) * sizeof(float)));
+        for (long first = 0; first < count; first += at_once) {
+            long here = least(at_once, count - first);
+            scaled_l1_cross(threads, q, s, candidates + first * k, B, here, k, distances);
+            parallel(threads, B, [&](long b, int worker) { each(b, first, distances + b * here, here, worker); });
+        }
+        return;
     }
+    constexpr long run = 64;
+    long steps = ceil_divide(k, lanes), query_panels = ceil_divide(B, query_block), panel_floats = steps * query_step;
+    float* packed = static_cast<float*>(scratch(transher::slot_panels, query_panels * panel_floats * sizeof(float)));
+    for (long b = 0; b < query_panels * query_block; ++b)
+        pack_query(b < B ? q + b * k : nullptr, s + least(b, B - 1) * k, k, b % query_block,
+                   packed + b / query_block * panel_floats);
+    Candidates all{candidates, nullptr, nullptr, count, k};
+    parallel(threads, ceil_divide(count, run), [&](long task, int worker) {
+        long first = task * run, here = least(run, count - first);
+        float* memory =
+            static_cast<float*>(scratch(transher::slot_candidates, CandidatePanels::floats(run, k) * sizeof(float)));
+        CandidatePanels panels{memory, ceil_divide(here, candidate_block), steps};
+        for (long panel = 0; panel < panels.panels; ++panel) pack_candidate_panel(all, first, panel, panels);
+        for (long p = 0; p < query_panels; ++p) {
+            float distances[query_block][run];
+            for (long block = 0; block * block_steps < steps; ++block)
+                for (long n4 = 0; n4 < panels.panels; ++n4) {
+                    float sums[query_block * candidate_block];
+                    forward_micro(packed + p * panel_floats + block * block_steps * query_step, panels.at(block, n4),
+                                  panels.steps_in(block), sums);
+                    for (long a = 0; a < query_block; ++a)
+                        finish_sums(distances[a] + n4 * candidate_block, sums + a * candidate_block, candidate_block,
+                                    block > 0, false, 0.0f);
+                }
+            for (long a = 0; a < query_block && p * query_block + a < B; ++a)
+                each(p * query_block + a, first, distances[a], here, worker);
+        }
+    });
 }
 
 // Queries side by side with the same s go through bytes first (see byte_ranking.h), the others in full.
@@ -66,9 +98,15 @@ void scaled_l1_count(int threads, const float* q, const float* s, const float* l
     Spread spread(candidates, count, k);
     long pending = 0;  // the first query that has not been counted yet
     auto count_pending = [&](long end) {
-        if (pending < end)
-            count_in_full(threads, q + pending * k, s + pending * k, limits + pending, end - pending, k, candidates, count,
-                          better + pending, tied + pending);
+        if (pending == end) return;
+        const float *q_here = q + pending * k, *s_here = s + pending * k;
+        each_distance(threads, q_here, s_here, end - pending, k, candidates, count,
+                      [&](long b, long, const float* distances, long here, int) {
+                          Counts counts;
+                          for (long n = 0; n < here; ++n) counts.add(distances[n], limits[pending + b], 1);
+                          __atomic_fetch_add(better + pending + b, counts.better, __ATOMIC_RELAXED);
+                          __atomic_fetch_add(tied + pending + b, counts.tied, __ATOMIC_RELAXED);
+                      });
     };
     for (long b = 0, end; b < B; b = end) {
         for (end = b + 1; end < B && same_row(s + b * k, s + end * k, k); ++end) {
@@ -147,22 +185,32 @@ void scaled_l1_top(int threads, const float* q, const float* s, long B, long k, 
                 mine.heapify();
             }
         }
-    constexpr long block = 256;
-    parallel(threads, ceil_divide(count, block), [&](long task, int worker) {
-        long first = task * block, last = least(first + block, count);
-        for (long b = 0; b < B; ++b) {
-            Best mine = heap(worker, b);
-            within_limit(
-                q + b * k, s + b * k, candidates, first, last, k, b == 0, [&] { return mine.limit(); },
-                [&](long n, float distance) {
-                    std::int64_t id = first_id + n;
-                    if (!mine.takes(distance, id)) return;
-                    for (std::int64_t i = starts[b]; i < ends[b]; ++i)
-                        if (excluded[i] == id) return;
-                    mine.put(distance, id);
-                });
-        }
-    });
+    auto offer = [&](Best mine, long b, long n, float distance) {
+        std::int64_t id = first_id + n;
+        if (!mine.takes(distance, id)) return;
+        for (std::int64_t i = starts[b]; i < ends[b]; ++i)
+            if (excluded[i] == id) return;
+        mine.put(distance, id);
+    };
+    if (B < least_for_panels || k == 0) {
+        constexpr long block = 256;
+        parallel(threads, ceil_divide(count, block), [&](long task, int worker) {
+            long first = task * block, last = least(first + block, count);
+            for (long b = 0; b < B; ++b) {
+                Best mine = heap(worker, b);
+                within_limit(
+                    q + b * k, s + b * k, candidates, first, last, k, b == 0, [&] { return mine.limit(); },
+                    [&](long n, float distance) { offer(mine, b, n, distance); });
+            }
+        });
+    } else {
+        each_distance(threads, q, s, B, k, candidates, count,
+                      [&](long b, long first, const float* found, long here, int worker) {
+                          Best mine = heap(worker, b);
+                          for (long n = 0; n < here; ++n)
+                              if (found[n] <= mine.limit()) offer(mine, b, first + n, found[n]);
+                      });
+    }
     for (long b = 0; b < B; ++b) {
         Best best = heap(0, b);
         for (long worker = 1; worker < threads; ++worker) {

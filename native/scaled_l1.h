@@ -145,6 +145,69 @@ inline void backward_micro(const float* qs, const float* const* g, const float* 
     for (long a = 0; a < query_block; ++a) sum_m[a] = dq[a], sum_me[a] = ds[a];
 }
 
+// The entries of g (B, N) that are not zero, query by query. A gradient that was thinned has few of them, and going over
+// those alone costs in proportion; where most entries count, the dense kernel is faster, and nothing is listed.
+struct Sparse {
+    const long* offsets = nullptr;  // (B + 1,), null where nothing is listed
+    const std::int32_t* candidates = nullptr;
+    const float* values = nullptr;
+
+    Sparse(int threads, const float* g, long B, long N) {
+        constexpr long chunk = 16;
+        long* ends = static_cast<long*>(scratch(transher::slot_offsets, (B + 1) * sizeof(long)));
+        parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
+            for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b) {
+                long count = 0;
+                for (long n = 0; n < N; ++n) count += g[b * N + n] != 0.0f;
+                ends[b + 1] = count;
+            }
+        });
+        ends[0] = 0;
+        for (long b = 0; b < B; ++b) ends[b + 1] += ends[b];
+        if (ends[B] > B * N / 2) return;
+        auto* list = static_cast<std::int32_t*>(scratch(transher::slot_listed, 2 * (ends[B] + 1) * sizeof(std::int32_t)));
+        auto* kept = reinterpret_cast<float*>(list + ends[B] + 1);
+        parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
+            for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b)
+                for (long n = 0, place = ends[b]; n < N; ++n)
+                    if (g[b * N + n] != 0.0f) list[place] = static_cast<std::int32_t>(n), kept[place++] = g[b * N + n];
+        });
+        offsets = ends, candidates = list, values = kept;
+    }
+};
+
+// As backward_micro, for one query and its listed candidates, over all the steps of a column group: a pair's place and
+// gradient are read once for all of them. Two pairs at a time, since sums wait for each other.
+template <long here>
+inline void backward_listed(const float* qs, const std::int32_t* list, const float* g, long count, const float* e, float* de,
+                            long N, Vector (*sum_m)[query_block], Vector (*sum_me)[query_block], long a) {
+    Vector q[here], s[here], dq[2][here], ds[2][here];
+#pragma GCC unroll 8
+    for (long j = 0; j < here; ++j) {
+        const float* place = qs + j * query_step + 2 * a * lanes;
+        q[j] = Vector::load(place), s[j] = Vector::load(place + lanes);
+        dq[0][j] = dq[1][j] = ds[0][j] = ds[1][j] = Vector::zero();
+    }
+    auto add = [&](long i, long which) __attribute__((always_inline)) {
+        long n = list[i];
+        Vector upstream = Vector::broadcast(g + i);
+#pragma GCC unroll 8
+        for (long j = 0; j < here; ++j) {
+            Vector candidate = Vector::load(e + (j * N + n) * lanes);
+            Vector m = Vector::merge_sign(difference(q[j], s[j], candidate), upstream);
+            dq[which][j] = dq[which][j] + m;
+            ds[which][j] = Vector::multiply_add(m, candidate, ds[which][j]);
+            float* sum = de + (j * N + n) * lanes;
+            Vector::multiply_add(m, s[j], Vector::load(sum)).store(sum);
+        }
+    };
+    long i = 0;
+    for (; i + 1 < count; i += 2) add(i, 0), add(i + 1, 1);
+    if (i < count) add(i, 0);
+#pragma GCC unroll 8
+    for (long j = 0; j < here; ++j) sum_m[j][a] = dq[0][j] + dq[1][j], sum_me[j][a] = ds[0][j] + ds[1][j];
+}
+
 // ---- One query, one candidate
 
 // The distance in the order of additions that the panels use; once it passes `limit` any larger number may be returned.
@@ -293,6 +356,7 @@ void backward_columns(int threads, long B, long N, const float* query_panels, co
                       const float* g, Start&& start, EachQuery&& each_query, EachCandidate&& each_candidate,
                       Finish&& finish) {
     long steps = candidates.steps, panel_floats = steps * query_step, panels = ceil_divide(B, query_block);
+    const Sparse sparse(threads, g, B, N);
     parallel(threads, ceil_divide(steps, group_steps), [&](long group, int) {
         auto state = start(group);
         float* e = static_cast<float*>(
@@ -314,8 +378,20 @@ void backward_columns(int threads, long B, long N, const float* query_panels, co
             if (p + 1 < panels)
                 for (long line = 0; line < here * query_step; line += 16) __builtin_prefetch(qs + panel_floats + line);
             Vector sum_m[group_steps][query_block], sum_me[group_steps][query_block];
-            for (long j = 0; j < here; ++j)
-                backward_micro(qs + j * query_step, rows, e + j * N * lanes, de + j * N * lanes, N, sum_m[j], sum_me[j]);
+            if (!sparse.offsets)
+                for (long j = 0; j < here; ++j)
+                    backward_micro(qs + j * query_step, rows, e + j * N * lanes, de + j * N * lanes, N, sum_m[j], sum_me[j]);
+            else
+                for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
+                    long begin = sparse.offsets[p * query_block + a], count = sparse.offsets[p * query_block + a + 1] - begin;
+                    const std::int32_t* list = sparse.candidates + begin;
+                    if (here == group_steps)
+                        backward_listed<group_steps>(qs, list, sparse.values + begin, count, e, de, N, sum_m, sum_me, a);
+                    else  // the last group of columns, one step at a time
+                        for (long j = 0; j < here; ++j)
+                            backward_listed<1>(qs + j * query_step, list, sparse.values + begin, count, e + j * N * lanes,
+                                               de + j * N * lanes, N, sum_m + j, sum_me + j, a);
+                }
             for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
                 auto each_step = each_query(state, p * query_block + a);
                 for (long j = 0; j < here; ++j) {

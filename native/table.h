@@ -20,6 +20,7 @@ constexpr transher::Backend backend_table(const char* name) {
         batch_forward,
         batch_backward,
         self_adversarial,
+        thin,
         adam_rows,
         scaled_l1_count,
         scaled_l1_top,

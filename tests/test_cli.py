@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -30,12 +30,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return folder / "a", folder / "b"
 
 
+def processor_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_answers_at_once_and_without_torch() -> None:
     best = 10.0
-    for _ in range(5):
-        began = time.perf_counter()
+    for _ in range(3):
+        began = processor_seconds()  # and not the clock's: other tests run beside this one
         subprocess.run([sys.executable, "-m", "transher", "--help"], check=True, capture_output=True)
-        best = min(best, time.perf_counter() - began)
+        best = min(best, processor_seconds() - began)
     assert best < 0.3
     code = "import sys; from transher.cli import main; sys.exit('torch' in sys.modules or 'pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
@@ -97,7 +102,7 @@ def test_triples_from_a_file_are_scored(runs: tuple[Path, Path], tmp_path: Path)
     file.write_text("France\tborders\tBelgium\nFrance\tborders\tJapan\n")
     result = call("score", runs[0], file)
     assert result.exit_code == 0, result.output
-    assert result.stdout.splitlines()[0] == "head\trelation\ttail\tscore"
+    assert result.stdout.splitlines()[0] == "head\trelation\ttail\tscore\tprobability"
     assert len(result.stdout.splitlines()) == 3
     assert [row["tail"] for row in json.loads(call("score", runs[0], file, "--json").stdout)] == ["Belgium", "Japan"]
 

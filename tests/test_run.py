@@ -32,7 +32,7 @@ def test_the_folder_is_what_the_design_says(run: transher.Run) -> None:
     names = {path.name for path in run.folder.iterdir()} - {"tensorboard"}
     assert names == {
         "recipe.toml", "graph", "model.safetensors", "optimizer.safetensors", "history.jsonl", "evaluation.json",
-        "manifest.json",
+        "calibration.json", "manifest.json",
     }  # fmt: skip
     assert run.manifest is not None
     assert run.manifest["seed"] == 0

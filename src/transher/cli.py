@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,48 +10,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transher.errors import TransherError, UsageError
+from transher import commands_answers, commands_research, commands_serving
+from transher.command_line import (
+    Commands,
+    as_json,
+    base_rate_option,
+    load_run,
+    print_json,
+    run_argument,
+    threads_option,
+    use_threads,
+)
+from transher.errors import UsageError
 
 if TYPE_CHECKING:
     from transher.evaluation import Ranks
     from transher.graph import Graph
-    from transher.run import Run
     from transher.training.recipe import Recipe
 
 
-class Failure(click.ClickException):
-    """An error of the package as click tells it: exit code 2 for usage, 130 for a training that was asked to stop, and
-    1 for all else."""
-
-    def __init__(self, error: TransherError) -> None:
-        super().__init__(str(error))
-        stopped = type(error).__name__ == "Interrupted"  # importing the class would import torch
-        self.code = 130 if stopped else 2 if isinstance(error, UsageError) else 1
-
-    def show(self, file: Any = None) -> None:
-        click.echo(f"Error: {self.format_message()}", file=file, err=file is None)
-
-    @property
-    def exit_code(self) -> int:  # type: ignore[override]
-        return self.code
-
-
-class Commands(click.Group):
-    """Turns the package's errors into a line on standard error and an exit code."""
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except TransherError as error:
-            raise Failure(error) from error
-        except OSError as error:
-            if isinstance(error, BrokenPipeError):
-                raise
-            raise click.ClickException(f"{error.filename or 'the system says'}: {error.strerror or error}") from error
-
-
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
-run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 READING_OPTIONS = (
     click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
     click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
@@ -67,9 +43,6 @@ def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     for option in reversed(READING_OPTIONS):
         command = option(command)
     return command
-
-
-threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -91,7 +64,7 @@ def datasets(as_json: bool) -> None:
 
     listings = list_benchmarks()
     if as_json:
-        _print_json([listing.to_dict() for listing in listings])
+        print_json([listing.to_dict() for listing in listings])
         return
     columns = ["name", "entities", "relations", "train", "valid", "test", "where"]
     print_table("", columns, ([listing.to_dict()[column] for column in columns] for listing in listings))
@@ -108,7 +81,7 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
 
     statistics = graph_statistics(_load_graph(graph_name, reading))
     if as_json:
-        _print_json(statistics.to_dict())
+        print_json(statistics.to_dict())
     else:
         print_statistics(statistics)
 
@@ -143,7 +116,7 @@ def train(
     from transher import run as runs
     from transher.display import TrainingDisplay, note, print_recipe
 
-    _use_threads(threads)
+    use_threads(threads)
     with TrainingDisplay() as display:
         if resume:
             if model or recipe_name or settings or seed is not None:
@@ -158,7 +131,7 @@ def train(
             print_recipe(recipe, reason)
             run = runs.train(graph, out, recipe=recipe, watcher=display)
     if as_json:
-        _print_json({"run": str(out), "manifest": run.manifest, "evaluation": run.saved_evaluation()})
+        print_json({"run": str(out), "manifest": run.manifest, "evaluation": run.saved_evaluation()})
         return
     evaluation = run.saved_evaluation()
     if evaluation is not None:
@@ -172,18 +145,28 @@ def train(
 @click.option(
     "--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation."
 )
+@click.option("--calibration", is_flag=True, help="Judge the probabilities instead of the ranks.")
 @threads_option
 @as_json
-def evaluate(run_folder: Path, split: Any, by: str | None, threads: int | None, as_json: bool) -> None:
+def evaluate(
+    run_folder: Path, split: Any, by: str | None, calibration: bool, threads: int | None, as_json: bool
+) -> None:
     """Rank the triples of a split among all entities (or among supplied candidates) and print the metrics."""
-    from transher.display import progress_bar
+    from transher.display import print_calibration, progress_bar
 
-    _use_threads(threads)
-    run = _load_run(run_folder)
+    use_threads(threads)
+    run = load_run(run_folder)
+    if calibration:
+        report = run.calibration_report(split)
+        if as_json:
+            print_json(report.to_dict())
+        else:
+            print_calibration(report)
+        return
     with progress_bar("ranking") as update:
         evaluation = run.evaluate(split, progress=update).to_dict()
     if as_json:
-        _print_json(evaluation)
+        print_json(evaluation)
     else:
         _show_metrics(f"{run.graph.name}, {split}, {evaluation['protocol']}", evaluation, by)
 
@@ -199,16 +182,16 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
     from transher.display import print_comparison, progress_bar
     from transher.evaluation.significance import compare as compare_ranks
 
-    _use_threads(threads)
+    use_threads(threads)
 
     def ranks_of(folder: Path) -> Ranks:
-        run = _load_run(folder)
+        run = load_run(folder)
         with progress_bar(f"ranking {folder}") as update:
             return run.evaluate(split, progress=update).ranks
 
     comparison = compare_ranks(ranks_of(first), ranks_of(second))
     if as_json:
-        _print_json({"first": str(first), "second": str(second), "split": split, **comparison.to_dict()})
+        print_json({"first": str(first), "second": str(second), "split": split, **comparison.to_dict()})
     else:
         print_comparison(str(first), str(second), comparison)
 
@@ -221,6 +204,9 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
 @click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many answers.")
 @click.option("--known", type=click.Choice(["hide", "mark"]), default="mark", show_default=True,
               help="What to do with answers that the graph has already.")  # fmt: skip
+@click.option("--with", "facts_file", type=click.Path(path_type=Path), metavar="FACTS",
+              help="Triples to take into account: entities that the run does not know are placed by them.")  # fmt: skip
+@base_rate_option
 @threads_option
 @as_json
 def predict(
@@ -230,18 +216,29 @@ def predict(
     tail: str | None,
     top: int,
     known: Any,
+    facts_file: Path | None,
+    base_rate: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
     """Answer a query: give two of --head, --relation and --tail."""
-    from transher.display import print_answers
+    from transher.display import note, print_answers
 
     if sum(part is not None for part in (head, relation, tail)) != 2:
         raise UsageError("give two of --head, --relation and --tail; the third is what is asked for.")
-    _use_threads(threads)
-    answers = _load_run(run_folder).predict(head=head, relation=relation, tail=tail, top=top, known=known)
+    use_threads(threads)
+    run = load_run(run_folder)
+    if facts_file is not None:
+        from transher.graph import read_triples
+        from transher.training.update import with_facts
+
+        known_entities = len(run.graph.entities)
+        run = with_facts(run, read_triples(facts_file))
+        placed = run.graph.entities.identifiers[known_entities:].to_pylist()
+        note(f"Placed by the facts given: {', '.join(placed) or 'nothing, since the run knows all of their entities'}.")
+    answers = run.predict(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
     if as_json:
-        _print_json(answers.to_dict("records"))
+        print_json(answers.to_dict("records"))
     else:
         print_answers(answers, "tail" if tail is None else "head" if head is None else "relation")
 
@@ -249,18 +246,24 @@ def predict(
 @main.command()
 @run_argument
 @click.argument("triples_file", metavar="TRIPLES_FILE", type=click.Path(path_type=Path))
+@base_rate_option
 @threads_option
 @as_json
-def score(run_folder: Path, triples_file: Path, threads: int | None, as_json: bool) -> None:
+def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads: int | None, as_json: bool) -> None:
     """Score triples from a file, given in names or identifiers: tab-separated on standard output."""
     from transher.graph import read_triples
 
-    _use_threads(threads)
-    scores = _load_run(run_folder).score(read_triples(triples_file))
+    use_threads(threads)
+    scores = load_run(run_folder).score(read_triples(triples_file), base_rate)
     if as_json:
-        _print_json(scores.to_dict("records"))
+        print_json(scores.to_dict("records"))
     else:
         scores.to_csv(sys.stdout, sep="\t", index=False)
+
+
+for module in (commands_answers, commands_serving, commands_research):
+    for command in module.COMMANDS:
+        main.add_command(command)
 
 
 def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
@@ -276,19 +279,6 @@ def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
     for line in graph.load_report.lines() if graph.load_report else ():
         note(line)
     return graph
-
-
-def _load_run(folder: Path) -> Run:
-    from transher.display import note
-    from transher.run import load
-
-    run = load(folder)
-    if run.manifest is None:
-        note(
-            f"{folder} is not finished: these are its best weights so far. "
-            f"Go on with: transher train {run.graph.name} --out {folder} --resume"
-        )
-    return run
 
 
 def _choose_recipe(
@@ -329,19 +319,3 @@ def _show_metrics(title: str, evaluation: dict[str, Any], by: str | None = None)
         case _:
             rows |= evaluation["by_side"]
     print_metrics(title, rows)
-
-
-def _use_threads(count: int | None) -> None:
-    if count is not None:
-        import torch
-
-        torch.set_num_threads(count)
-
-
-def _print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
-
-
-def _plain(value: Any) -> Any:
-    """NumPy's numbers as JSON has them."""
-    return value.item() if hasattr(value, "item") else str(value)

@@ -26,6 +26,7 @@ from transher.training.watcher import Report, Watcher
 if TYPE_CHECKING:
     import pandas as pd
 
+    from transher.evaluation.reliability import CalibrationReport
     from transher.evaluation.significance import Comparison
     from transher.graph.statistics import GraphStatistics
     from transher.training.recipe import Recipe
@@ -91,10 +92,32 @@ def print_answers(answers: pd.DataFrame, asked: str) -> None:
     query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
     print_table(
         f"({query})",
-        ["", "answer", "identifier", "score", ""],
+        ["", "answer", "identifier", "score", "probability", ""],
         (
-            (str(row["rank"]), row[asked], row["identifier"], f"{row['score']:.3f}", "known" if row["known"] else "")
+            (str(row["rank"]), row[asked], row["identifier"], f"{row['score']:.3f}",
+             f"{row['probability']:.1%}" if "probability" in row else "", "known" if row["known"] else "")
             for row in answers.to_dict("records")
+        ),
+    )  # fmt: skip
+
+
+def print_calibration(report: CalibrationReport) -> None:
+    """How far the probabilities can be trusted, before and after calibration, and the diagram as a table."""
+    print_table(
+        f"{report.graph}, {report.split}: {report.triples:,} triples, each with {report.negatives_per_side} that do "
+        f"not hold on either side ({report.base_rate:.1%} hold)",
+        ["", "calibration error", "Brier", "log loss"],
+        (
+            (name, f"{part.calibration_error:.4f}", f"{part.brier:.4f}", f"{part.log_loss:.4f}")
+            for name, part in (("σ(score)", report.before), ("calibrated", report.after))
+        ),
+    )
+    print_table(
+        "Reliability after calibration",
+        ["probability", "mean", "holds", "triples"],
+        (
+            (f"{bin.start:.2f}–{bin.end:.2f}", f"{bin.probability:.3f}", f"{bin.holds:.3f}", bin.count)
+            for bin in report.after.bins
         ),
     )
 

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,15 +17,21 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import torch
+from numpy.typing import NDArray
 
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import Evaluation, evaluate
+from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
+from transher.evaluation.reliability import CalibrationReport, report_calibration
 from transher.files import sha256, sweep, write_json
 from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
 from transher.prediction.answers import KnownAnswers, predict
+from transher.prediction.completion import complete
+from transher.prediction.evidence import Evidence, explain
+from transher.prediction.paths import Neighbourhood
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
@@ -64,12 +71,17 @@ class Run:
         tail: str | None = None,
         top: int = 10,
         known: KnownAnswers = "mark",
+        base_rate: float | None = None,
     ) -> pd.DataFrame:
-        """The best answers for the one of head, relation and tail that is not given, in names."""
-        return predict(self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known)
+        """The best answers for the one of head, relation and tail that is not given, in names, with probabilities."""
+        return predict(
+            self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known,
+            calibration=self.calibration, base_rate=base_rate,
+        )  # fmt: skip
 
-    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table) -> pd.DataFrame:
-        """Scores of single triples, given in names or identifiers; a table has the columns head, relation and tail."""
+    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None) -> pd.DataFrame:
+        """Scores and probabilities of single triples, given in names or identifiers; a table has the columns head,
+        relation and tail."""
         if not isinstance(triples, pa.Table):
             columns = zip(*triples, strict=True) if triples else ((), (), ())
             triples = pa.table({end: pa.array(part, pa.string()) for end, part in zip(ENDS, columns, strict=True)})
@@ -77,7 +89,44 @@ class Run:
         ids = [words.find_all(triples[end]) for words, end in zip(vocabularies, ENDS, strict=True)]
         table: pd.DataFrame = triples.select(ENDS).to_pandas().astype("str")
         table["score"] = self.scorer.score_triples(torch.from_numpy(np.stack(ids, 1))).numpy()
+        if self.calibration is not None:
+            table["probability"] = self.calibration.probabilities(table["score"], ids[1], base_rate=base_rate)
         return table
+
+    def probabilities(
+        self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None
+    ) -> NDArray[np.float64]:
+        """How likely each of n triples is to hold: (n,)."""
+        if self.calibration is None:
+            raise UsageError(f"The graph '{self.graph.name}' has no validation triples to calibrate scores on.")
+        return self.score(triples, base_rate)["probability"].to_numpy()
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How scores become probabilities; None without validation triples. A run that has not stored it, being
+        unfinished or of an earlier version, is calibrated here, which takes seconds."""
+        if (self.folder / CALIBRATION_FILE).is_file():
+            return Calibration.load(self.folder, self.graph)
+        return calibrate(self.scorer, self.graph)
+
+    @cached_property
+    def neighbourhood(self) -> Neighbourhood:
+        """The graph's triples as steps, for paths and known answers; made once, since a server asks often."""
+        return Neighbourhood(self.graph)
+
+    def explain(
+        self, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
+    ) -> Evidence:
+        """What in the graph speaks for a triple and what against it."""
+        return explain(self, head, relation, tail, limit=limit, base_rate=base_rate)
+
+    def complete(self, **wanted: Any) -> pd.DataFrame:
+        """The most probable facts that the graph lacks: see `transher.prediction.completion.complete`."""
+        return complete(self, **wanted)
+
+    def calibration_report(self, split: Split = "test") -> CalibrationReport:
+        """How far the probabilities of a split's triples can be trusted."""
+        return report_calibration(self.scorer, self.graph, self.calibration, split)
 
     def save(self, folder: str | Path) -> Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
@@ -103,7 +152,7 @@ def train(
     recipe = recipe or default_recipe(graph)
     save_graph(graph, folder / GRAPH_FOLDER)
     recipe.save(folder / RECIPE_FILE)
-    run = _finish(folder, Trainer(graph, recipe, folder), watcher)
+    run = finish(folder, Trainer(graph, recipe, folder), watcher)
     return replace(run, _temporary=temporary)
 
 
@@ -116,17 +165,25 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
         raise UsageError(f"{folder} is finished: there is nothing to go on with.")
     sweep(folder)
     graph = load_graph_folder(folder / GRAPH_FOLDER)
-    return _finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+    return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
 
 
-def _finish(folder: Path, trainer: Trainer, watcher: Watcher | None) -> Run:
-    """Train to the end, evaluate the best weights on the test triples, and write the manifest."""
+def finish(
+    folder: Path, trainer: Trainer, watcher: Watcher | None, report: Callable[[Scorer], None] | None = None
+) -> Run:
+    """Train to the end, evaluate and calibrate the best weights, and write the manifest; before it, a report of the
+    weights if there is one to make."""
     trainer.run(watcher)
     graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
     del trainer  # its tables must go before the best weights come
     scorer = _load_scorer(folder, recipe, graph)
     if len(graph.test):
         write_json(folder / EVALUATION_FILE, evaluate(scorer, graph, "test").to_dict())
+    calibration = calibrate(scorer, graph)
+    if calibration is not None:
+        calibration.save(folder, graph)
+    if report is not None:
+        report(scorer)
     write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
     return load(folder)
 

@@ -56,6 +56,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["training.filter_known=false"],
         ["model.reciprocal=true"],
         ["training.dropout=0.1"],
+        ["training.gradient_share=0.3"],
         ["training.n3=0.001"],
         ["model.name=complex", "model.gamma=30", "training.n3=0.001"],
         ["training.schedule=cosine", "training.warmup=20"],
@@ -95,7 +96,12 @@ class StopAt(Watcher):
 
 
 @pytest.mark.parametrize(
-    "settings", [[], ["training.optimizer=adam", "training.schedule=step"], ["training.dropout=0.2"]]
+    "settings",
+    [
+        [],
+        ["training.optimizer=adam", "training.schedule=step"],
+        ["training.dropout=0.2", "training.gradient_share=0.5"],
+    ],
 )
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
     ring: Graph, tmp_path: Path, settings: list[str]
@@ -166,3 +172,12 @@ def test_the_state_on_disk_is_that_of_the_last_step(ring: Graph, tmp_path: Path)
     assert progress.step == 60
     assert torch.equal(tensors["entities"], trainer.entities.weight)
     assert torch.equal(tensors["relations.v"], trainer.relations.state["v"])
+
+
+def test_gradients_are_recorded_at_the_start_of_each_epoch_when_asked(ring: Graph, tmp_path: Path) -> None:
+    asked = ["training.steps=25", "training.batch=40", "model.k=8", "validation.record_gradients=true"]
+    trainer = Trainer(ring, Recipe().with_settings(asked), tmp_path)
+    trainer.run()
+    lines = [line for line in read_history(tmp_path) if line["kind"] == "gradients"]
+    assert [line["step"] for line in lines] == list(range(1, 26, 2 * trainer.batches.per_epoch))
+    assert all(line["entities"] > 0 and line["relations"] > 0 for line in lines)

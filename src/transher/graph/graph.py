@@ -30,8 +30,8 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Graph:
-    """A knowledge graph. Ids are positions in the vocabularies, which are sorted, so the same triples in any order of
-    lines give the same ids."""
+    """A knowledge graph. Ids are positions in the vocabularies. As read from files these are sorted, so the same
+    triples in any order of lines give the same ids; what a graph grows by follows behind."""
 
     name: str
     entities: Vocabulary

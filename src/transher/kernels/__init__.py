@@ -23,6 +23,7 @@ from transher.kernels.reference import (
     squared_l2_pairs,
 )
 from transher.kernels.rows import adam_rows, gather_rows, mask_known
+from transher.kernels.thinning import thin
 
 __all__ = [
     "Chunk",
@@ -46,6 +47,7 @@ __all__ = [
     "self_adversarial",
     "squared_l2_cross",
     "squared_l2_pairs",
+    "thin",
 ]
 
 

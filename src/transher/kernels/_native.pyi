@@ -29,6 +29,7 @@ def self_adversarial(
     threads: int, positive: int, negative: int, valid: int, weights: int, alpha: float, B: int, N: int, d_positive: int,
     d_negative: int,
 ) -> float: ...  # fmt: skip
+def thin(threads: int, g: int, B: int, N: int, share: float, key: int) -> None: ...
 def adam_rows(
     threads: int, weight: int, m: int, v: int, ids: int, gradient: int, rows: int, count: int, k: int, rate: float,
     beta1: float, beta2: float, epsilon: float, root_correction: float,

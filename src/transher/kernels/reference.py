@@ -162,3 +162,27 @@ def merge_best(scores: Tensor, first_id: int, excluded: Known, best: Tensor, ids
     merged, order = torch.cat([best, scores], 1).sort(dim=1, descending=True, stable=True)
     size = best.shape[1]
     return merged[:, :size].contiguous(), torch.cat([ids, fresh], 1).gather(1, order[:, :size])
+
+
+def thin_(gradient: Tensor, share: float, key: int) -> None:
+    """Keeps about `share` of each row of the gradient (B, N), in place and without bias: entries of at least a
+    threshold t as they are, the others with probability |g|/t, and then as ±t."""
+    size, wanted = gradient.abs(), share * gradient.shape[1]
+    threshold = size.sum(1, keepdim=True) / wanted
+    for _ in range(4):  # towards the t at which the expected number of survivors is as wanted
+        light = size < threshold
+        places = wanted - (~light).sum(1, keepdim=True)
+        better = (size * light).sum(1, keepdim=True) / places
+        threshold = torch.where(places >= 1, better, threshold)
+    chance = size / threshold
+    kept = threshold.copysign(gradient).where(_uniform(key, gradient.shape) < chance, 0)
+    gradient.copy_(kept.where(chance < 1, gradient))
+
+
+def _uniform(key: int, shape: torch.Size) -> Tensor:
+    """Numbers in [0, 1) that depend on the key and the place alone: a hash of a counter, in 32 bits."""
+    mask = 0xFFFFFFFF
+    x = key ^ (torch.arange(shape.numel()) * 0x9E3779B1 & mask)
+    x = (x ^ (x >> 16)) * 0x7FEB352D & mask
+    x = (x ^ (x >> 15)) * 0x846CA68B & mask
+    return ((x ^ (x >> 16)) >> 8).view(shape).float() * 2.0**-24

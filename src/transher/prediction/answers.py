@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transher.errors import UsageError
+from transher.evaluation.calibration import Calibration
 from transher.graph.graph import Graph
 from transher.kernels import Known
 from transher.models.model import Side
@@ -29,25 +30,47 @@ def predict(
     tail: str | None = None,
     top: int = 10,
     known: KnownAnswers = "mark",
+    calibration: Calibration | None = None,
+    base_rate: float | None = None,
 ) -> pd.DataFrame:
     """The `top` answers for the one of head, relation and tail that is not given, best first.
 
-    Columns: rank, head, relation, tail (labels), identifier (the answer's), score, known (whether the graph has it).
+    Columns: rank, head, relation, tail (labels), identifier (the answer's), score, probability (given a calibration),
+    known (whether the graph has it). Relations are ordered by probability where there is one: their scores are not
+    on one scale.
     """
+    likelihood = None if calibration is None else Likelihood(calibration, base_rate)
     if top < 1:
         raise UsageError(f"top must be at least 1, not {top}.")
     match head, relation, tail:
         case (str(), str(), None):
-            return _entities(scorer, graph, head, relation, "tail", top, known)
+            return _entities(scorer, graph, head, relation, "tail", top, known, likelihood)
         case (None, str(), str()):
-            return _entities(scorer, graph, tail, relation, "head", top, known)
+            return _entities(scorer, graph, tail, relation, "head", top, known, likelihood)
         case (str(), None, str()):
-            return _relations(scorer, graph, head, tail, top, known)
+            return _relations(scorer, graph, head, tail, top, known, likelihood)
     raise UsageError("give two of head, relation and tail; the third is what is asked for.")
 
 
+class Likelihood(NamedTuple):
+    """How scores become probabilities, and under which base rate."""
+
+    calibration: Calibration
+    base_rate: float | None
+
+    def of(self, scores: Tensor, relations: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
+        return self.calibration.probabilities(scores.numpy(), relations, side, self.base_rate)
+
+
 def _entities(
-    scorer: Scorer, graph: Graph, anchor: str, relation: str, side: Side, top: int, known: KnownAnswers
+    scorer: Scorer,
+    graph: Graph,
+    anchor: str,
+    relation: str,
+    side: Side,
+    top: int,
+    known: KnownAnswers,
+    likelihood: Likelihood | None,
 ) -> pd.DataFrame:
     anchor_id, relation_id = graph.entities.find(anchor), graph.relations.find(relation)
     answers = _known_answers(graph, anchor_id, relation_id, side)
@@ -64,7 +87,9 @@ def _entities(
     heads, tails = (given, found) if side == "tail" else (found, given)
     triples = np.stack([heads, np.full(len(found), relation_id), tails], 1)
     identifiers = graph.entities.identifiers.take(found).to_pylist()
-    return _table(graph, triples, identifiers, scores[0, : len(found)], np.isin(found, answers))
+    best = scores[0, : len(found)]
+    probabilities = None if likelihood is None else likelihood.of(best, triples[:, 1], side)
+    return _table(graph, triples, identifiers, best, probabilities, np.isin(found, answers))
 
 
 def _known_answers(graph: Graph, anchor: int, relation: int, side: Side) -> NDArray[np.int32]:
@@ -75,7 +100,9 @@ def _known_answers(graph: Graph, anchor: int, relation: int, side: Side) -> NDAr
     return found
 
 
-def _relations(scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: KnownAnswers) -> pd.DataFrame:
+def _relations(
+    scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: KnownAnswers, likelihood: Likelihood | None
+) -> pd.DataFrame:
     head_id, tail_id = graph.entities.find(head), graph.entities.find(tail)
     count = len(graph.relations)
     triples = np.stack([np.full(count, head_id), np.arange(count), np.full(count, tail_id)], 1)
@@ -83,18 +110,26 @@ def _relations(scorer: Scorer, graph: Graph, head: str, tail: str, top: int, kno
     everything = graph.all_triples
     between = everything[(everything[:, 0] == head_id) & (everything[:, 2] == tail_id), 1]
     is_known = np.isin(np.arange(count), between)
-    order = np.argsort(-scores.numpy(), kind="stable")
+    probabilities = None if likelihood is None else likelihood.of(scores, triples[:, 1], "tail")
+    order = np.argsort(-(scores.numpy() if probabilities is None else probabilities), kind="stable")
     if known == "hide":
         order = order[~is_known[order]]
     order = order[:top]
     identifiers = graph.relations.identifiers.take(order).to_pylist()
-    return _table(graph, triples[order], identifiers, scores[torch.from_numpy(order)], is_known[order])
+    if probabilities is not None:
+        probabilities = probabilities[order]
+    return _table(graph, triples[order], identifiers, scores[torch.from_numpy(order)], probabilities, is_known[order])
 
 
 def _table(
-    graph: Graph, triples: NDArray[np.int64], identifiers: list[str], scores: Tensor, known: NDArray[np.bool_]
+    graph: Graph,
+    triples: NDArray[np.int64],
+    identifiers: list[str],
+    scores: Tensor,
+    probabilities: NDArray[np.float64] | None,
+    known: NDArray[np.bool_],
 ) -> pd.DataFrame:
-    return pd.DataFrame(
+    table = pd.DataFrame(
         {
             "rank": np.arange(1, len(triples) + 1),
             "head": graph.entities.labels(triples[:, 0]),
@@ -102,6 +137,9 @@ def _table(
             "tail": graph.entities.labels(triples[:, 2]),
             "identifier": identifiers,
             "score": scores.numpy(),
-            "known": known,
         }
     )
+    if probabilities is not None:
+        table["probability"] = probabilities
+    table["known"] = known
+    return table

@@ -22,7 +22,7 @@ from transher.models.model import SIDES, Side
 from transher.models.scorer import asked_as
 from transher.training.recipe import TrainingSettings
 
-_ORDER, _NEGATIVES, _DROPOUT = 0, 2, 3  # purposes; _ORDER takes two, one per side
+_ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4  # purposes; _ORDER takes two, one per side
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,10 @@ class Batches:
         keep = 1 - self.settings.dropout
         draws = self._generator(_DROPOUT, step).random((rows, k), dtype=np.float32)
         return torch.from_numpy((draws < keep).astype(np.float32) / np.float32(keep))
+
+    def thinning_key(self, step: int) -> int:
+        """What decides which gradients of a step survive thinning: 32 bits."""
+        return int(self._generator(_THINNING, step).integers(1 << 32))
 
     def _generator(self, purpose: int, counter: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, 0, counter]))

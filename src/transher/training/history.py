@@ -28,7 +28,7 @@ class History:
             self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=after)
 
     def add(self, kind: str, step: int, **values: float) -> None:
-        """A line of `kind` "report" or "validation"."""
+        """A line of `kind` "report", "validation" or "gradients"."""
         self._file.write(json.dumps({"kind": kind, "step": step, **values}) + "\n")
         self._file.flush()
         if self._board is not None:

@@ -77,6 +77,9 @@ class TrainingSettings(Section):
     translation_l2: float = Field(5e-5, ge=0, description="λ of λ‖B‖²_F")
     n3: float = Field(0.0, ge=0, description="weight of the cubed 3-norms of the batch's embeddings")
     dropout: float = Field(0.0, ge=0, lt=1, description="share of the difference vector that is dropped")
+    gradient_share: float = Field(
+        1.0, gt=0, le=1, description="share of the negatives' gradients that is followed, the heaviest surely, unbiased"
+    )
     seed: int = Field(0, ge=0)
 
 
@@ -88,6 +91,7 @@ class ValidationSettings(Section):
     patience: int = Field(0, ge=0, description="validations without a better MRR before stopping; 0 for never")
     checkpoint_minutes: float = Field(5.0, gt=0, description="at least a checkpoint at each validation, and this often")
     report_every: int = Field(100, ge=1, description="steps between two lines of history")
+    record_gradients: bool = Field(False, description="keep the spread of the gradients at the start of each epoch")
 
 
 class Recipe(Section):

@@ -14,6 +14,7 @@ from types import FrameType
 import torch
 from torch import Tensor
 
+from transher import kernels
 from transher.errors import TransherError
 from transher.evaluation import evaluate
 from transher.evaluation.ranking import Known, known_answers
@@ -61,6 +62,7 @@ class Trainer:
             )
             self.entities, self.relations = kind(entities), kind(relations)
         self._known: Known | None = None
+        self._gradients: dict[str, float] = {}
         self._stopping = threading.Event()
 
     @property
@@ -90,6 +92,8 @@ class Trainer:
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
                     self.progress.seconds = before + now - started
+                    if self._starts_epoch(step - 1):
+                        history.add("gradients", step, **self._gradients)
                     if step % validation.report_every == 0 or step == settings.steps:
                         since = step % validation.report_every or validation.report_every
                         self._report(history, watcher, losses / since, triples / (now - mark))
@@ -120,6 +124,8 @@ class Trainer:
         entity_rows = self.entities.pull(batch.entity_ids)
         relation_rows = self.relations.pull(batch.relation_ids)
         positive, negative = self._scores(batch, entity_rows, relation_rows, step)
+        if settings.gradient_share < 1:
+            negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
         loss = batch_loss(settings, positive, negative, batch.valid, batch.weights)
         total = loss + self._penalty(batch, entity_rows, relation_rows)
         value = float(total.detach())
@@ -129,10 +135,17 @@ class Trainer:
                 f"are kept; try --set training.lr={settings.lr / 10:g}, or a warm-up with --set training.warmup=1000."
             )
         total.backward()
+        if self._starts_epoch(step):
+            spreads = (("entities", entity_rows), ("relations", relation_rows))
+            self._gradients = {name: float(rows.grad.std()) for name, rows in spreads if rows.grad is not None}
         rate = learning_rate(settings, step)
         _push(self.entities, batch.entity_ids, entity_rows, rate)
         _push(self.relations, batch.relation_ids, relation_rows, rate)
         return value
+
+    def _starts_epoch(self, step: int) -> bool:
+        """Whether gradients are recorded at this step: the first of an epoch, which shows either side every triple."""
+        return self.recipe.validation.record_gradients and step % (2 * self.batches.per_epoch) == 0
 
     def _scores(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         keep = None

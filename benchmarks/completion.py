@@ -1,0 +1,92 @@
+"""How many of the facts that completion proposes are right: hide a tenth of a graph, complete it, count.
+
+`python benchmarks/completion.py --graph world` trains on what is left and writes `results/completion-world.json`.
+A proposed fact counts as right only if it is one of those hidden: true facts that the graph never had count as wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+import transher
+from transher.files import write_json
+from transher.graph import load_graph
+from transher.graph.encoding import triple_keys
+from transher.graph.graph import Graph
+from transher.graph.splits import split_triples
+from transher.prediction.completion import Search, wanted_facts
+from transher.run import Run
+from transher.training.defaults import default_recipe
+
+BEST = (100, 300, 1000)
+
+
+def hide_a_tenth(graph: Graph, seed: int) -> tuple[Graph, np.ndarray]:
+    """The graph with new train and valid splits and nothing else, and the triples that it no longer has."""
+    triples = np.unique(graph.all_triples, axis=0)
+    parts = split_triples(triples, len(graph.entities), len(graph.relations), seed=seed)
+    left = replace(
+        graph, train=triples[parts["train"]], valid=triples[parts["valid"]], test=triples[:0], train_weights=None
+    )
+    return left, triples[parts["test"]]
+
+
+def measure(run: Run, hidden: np.ndarray) -> dict[str, object]:
+    search = Search(run, wanted_facts(run, best=max(BEST)))
+    started = time.perf_counter()
+    *_, last = search.standings()
+    sizes = len(run.graph.entities), len(run.graph.relations)
+    hits = np.isin(triple_keys(last.facts.triples, *sizes), triple_keys(hidden, *sizes))
+    probabilities = last.facts.probabilities
+    edges = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
+    places = np.digitize(probabilities, edges[1:-1])
+    return {
+        "pairs": search.pairs,
+        "seconds": round(time.perf_counter() - started, 2),
+        "precision": {str(count): float(hits[:count].mean()) for count in BEST},
+        "mean_probability": {str(count): float(probabilities[:count].mean()) for count in BEST},
+        "found_of_hidden": int(hits.sum()),
+        "by_probability": [
+            {
+                "from": edges[place],
+                "to": edges[place + 1],
+                "facts": int((places == place).sum()),
+                "precision": float(hits[places == place].mean()),
+            }
+            for place in np.unique(places).tolist()
+        ],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--graph", default="world")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    arguments = parser.parse_args()
+    graph, hidden = hide_a_tenth(load_graph(arguments.graph), arguments.seed)
+    recipe = default_recipe(graph).with_settings(arguments.settings)
+    with tempfile.TemporaryDirectory() as folder:
+        run = transher.train(graph, Path(folder) / "run", recipe=recipe)
+        figures = {
+            "graph": graph.name,
+            "left": len(graph.train) + len(graph.valid),
+            "hidden": len(hidden),
+            "seed": arguments.seed,
+            "recipe": recipe.model_dump(),
+            "training_seconds": (run.manifest or {})["cost"]["seconds"],
+            **measure(run, hidden),
+        }
+    write_json(Path("results") / f"completion-{graph.name}.json", figures)
+    print(json.dumps({key: figures[key] for key in ("hidden", "precision", "mean_probability", "found_of_hidden")}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Reproducing: train what is missing, go on with what was interrupted, record, compare, and rewrite the tables."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from transher import run as runs
+from transher.analysis.experiments import MAIN, Experiment
+from transher.analysis.results import record, record_comparison
+from transher.errors import UsageError
+from transher.evaluation.significance import compare
+from transher.graph import load_graph
+from transher.graph.graph import Graph
+from transher.run import MANIFEST_FILE, RECIPE_FILE
+from transher.training.checkpoints import STATE_FILE
+from transher.training.recipe import Recipe
+from transher.training.watcher import Watcher
+
+COMPARED = ("transher", "pairre")
+
+Started = Callable[[Experiment, str], None]  # hears of each experiment and what is done about it
+
+
+def reproduce(
+    experiments: Sequence[Experiment],
+    runs_folder: Path,
+    results_folder: Path,
+    *,
+    watcher: Watcher | None = None,
+    started: Started | None = None,
+) -> list[Path]:
+    """Bring every experiment to its end and record it; gives the files of results. Killed at any time, it goes on when
+    it is called again."""
+    written, finished, graph = [], {}, None
+    for experiment in experiments:
+        folder = runs_folder / experiment.name
+        state = _state(folder, experiment.recipe)
+        if started:
+            started(experiment, state)
+        if state == "start" and graph is None:
+            graph = load_graph(experiment.benchmark)
+        _bring_to_its_end(folder, experiment, state, graph, watcher)
+        written.append(
+            record(
+                folder,
+                results_folder,
+                benchmark=experiment.benchmark,
+                variant=experiment.variant,
+                name=experiment.name,
+            )
+        )
+        finished[experiment.model, experiment.variant, experiment.seed] = folder
+    return written + _comparisons(experiments, finished, results_folder)
+
+
+def _state(folder: Path, recipe: Recipe) -> str:
+    """What is to be done: "start", "go on", or nothing, since it is "done"."""
+    if not (folder / RECIPE_FILE).is_file():
+        return "start"
+    if Recipe.load(folder / RECIPE_FILE) != recipe:
+        raise UsageError(
+            f"{folder} holds a training with another recipe: remove it, or choose another folder with --runs."
+        )
+    if (folder / MANIFEST_FILE).is_file():
+        return "done"
+    return "go on" if (folder / STATE_FILE).is_file() else "start"
+
+
+def _bring_to_its_end(
+    folder: Path, experiment: Experiment, state: str, graph: Graph | None, watcher: Watcher | None
+) -> None:
+    if state == "go on":
+        runs.resume(folder, watcher=watcher)
+    elif state == "start":
+        assert graph is not None
+        shutil.rmtree(folder, ignore_errors=True)  # a training that was killed before its first checkpoint
+        runs.train(graph, folder, recipe=experiment.recipe, watcher=watcher)
+
+
+def _comparisons(
+    experiments: Sequence[Experiment], folders: dict[tuple[str, str, int], Path], results_folder: Path
+) -> list[Path]:
+    """The paired test of TranSHER against PairRE under every seed that both have."""
+    first, second = COMPARED
+    seeds = sorted({seed for model, variant, seed in folders if model == first and variant == MAIN})
+    written = []
+    for seed in seeds:
+        if (second, MAIN, seed) in folders:
+            one, other = (runs.load(folders[model, MAIN, seed]).evaluate().ranks for model in COMPARED)
+            comparison = compare(one, other)
+            benchmark = experiments[0].benchmark
+            written.append(record_comparison(results_folder, benchmark, first, second, seed, comparison))
+    return written

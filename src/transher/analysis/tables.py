@@ -1,0 +1,252 @@
+"""Tables: Markdown made of `results/` and the paper's figures, put between markers in README and docs.
+
+`<!-- table: NAME -->` and `<!-- end -->` enclose a table; `transher reproduce --render` rewrites what is between.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
+
+from transher.analysis.experiments import ABLATIONS, MAIN, MODELS, STRATEGIES
+from transher.analysis.results import read_results
+from transher.errors import InputError
+from transher.files import write_text
+
+TITLES = {"transher": "TranSHER", "pairre": "PairRE", "rotate": "RotatE", "transe": "TransE", "distmult": "DistMult",
+          "complex": "ComplEx", "seek": "SEEK"}  # fmt: skip
+GRAPHS = {"fb15k-237": "FB15k-237", "db100k": "DB100K", "yago37": "YAGO37", "ogbl-wikikg2": "ogbl-wikikg2",
+          "ogbl-biokg": "ogbl-biokg", "world": "world"}  # fmt: skip
+METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
+TYPES = ("1-to-1", "1-to-N", "N-to-1", "N-to-N")
+FILES = ("README.md", "docs/results.md")
+_MARKED = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Result = dict[str, Any]
+
+
+@cache
+def paper() -> dict[str, Any]:
+    """The figures that the paper prints."""
+    text = resources.files("transher.analysis").joinpath("paper.json").read_text("utf-8")
+    return dict(json.loads(text))
+
+
+def render(name: str, results: Sequence[Result]) -> str:
+    """The table `name`, such as `results-fb15k-237`, with the command that makes it again."""
+    kind, _, benchmark = name.partition("-")
+    if kind not in _RENDERERS or benchmark not in GRAPHS:
+        raise InputError(
+            f"there is no table '{name}'. A name is one of {', '.join(_RENDERERS)}, a dash and a benchmark's name."
+        )
+    renderer, option = _RENDERERS[kind]
+    own = [result for result in results if result["experiment"]["benchmark"] == benchmark]
+    body = renderer(benchmark, own)
+    return f"{body}\n\nMade by `transher reproduce {benchmark}{option}`.\n"
+
+
+def results_table(benchmark: str, results: Sequence[Result]) -> str:
+    """Every model's metrics, each beside the paper's, with seeds, minutes and whether the paper's MRR was reached."""
+    published = paper()["results"].get(benchmark, {})
+    if any("valid_mrr" in figures for figures in published.values()):
+        return _ogb_table(published, results)
+    rows = []
+    for model in MODELS:
+        runs, figures = _runs(results, model, MAIN), published.get(model, {})
+        if runs or figures:
+            cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS]
+            rows.append([TITLES[model], *cells, str(len(runs) or ""), _minutes(runs), _reached(runs, figures)])
+    headers = ["ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10", "seeds", "training minutes", "paper's MRR"]
+    return _markdown(headers, rows)
+
+
+def _ogb_table(published: dict[str, dict[str, float]], results: Sequence[Result]) -> str:
+    """OGB's leaderboard has the MRR of both splits and nothing else."""
+    rows = []
+    for model, figures in published.items():
+        runs = _runs(results, model, MAIN)
+        valid = [run["validation_mrr"] for run in runs if run["validation_mrr"] is not None]
+        ours = _figure(mean(valid)) if valid else "not run"
+        test = f"{_over_seeds(runs, 'mrr')} ({_figure(figures['mrr'])})"
+        rows.append([TITLES[model], test, f"{ours} ({_figure(figures['valid_mrr'])})", _reached(runs, figures)])
+    return _markdown(["ours (paper's)", "test MRR", "validation MRR", "paper's MRR"], rows)
+
+
+def significance_table(benchmark: str, results: Sequence[Result]) -> str:
+    """The paired tests of two models under each seed."""
+    rows = [
+        [
+            f"{TITLES[test['experiment']['first']]} − {TITLES[test['experiment']['second']]}",
+            str(test["experiment"]["seed"]),
+            f"{c['difference']:+.4f}",
+            f"{c['interval'][0]:+.4f} to {c['interval'][1]:+.4f}",
+            f"{c['bootstrap_p']:.2g}",
+            f"{c['wilcoxon_p']:.2g}",
+            f"{c['better']:.1%} / {c['worse']:.1%} / {c['equal']:.1%}",
+        ]
+        for test in results
+        if test["kind"] == "comparison" and (c := test["comparison"])
+    ]
+    headers = ["MRR", "seed", "difference", "95 % interval", "p, bootstrap", "p, Wilcoxon", "better / worse / equal"]
+    return _markdown(headers, rows)
+
+
+def types_table(benchmark: str, results: Sequence[Result]) -> str:
+    """MRR by side and relation type, each beside the paper's."""
+    published = paper()["types"].get(benchmark, {})
+    rows = []
+    for model in MODELS:
+        runs, figures = _runs(results, model, MAIN), published.get(model, {})
+        cells = [
+            f"{_over_seeds(runs, 'mrr', side, kind)} ({_figure(figures.get(side, {}).get(kind, {}).get('mrr'))})"
+            for side in ("head", "tail")
+            for kind in TYPES
+        ]
+        if runs or figures:
+            rows.append([TITLES[model], *cells])
+    headers = ["ours (paper's)", *(f"{side} {kind}" for side in ("head", "tail") for kind in TYPES)]
+    return _markdown(headers, rows)
+
+
+def init_table(benchmark: str, results: Sequence[Result]) -> str:
+    """The eight starts of TranSHER."""
+    published = paper()["init"].get(benchmark, {})
+    rows = []
+    for strategy in STRATEGIES:
+        runs, figures = _runs(results, "transher", f"init-{strategy}"), published.get(strategy, {})
+        rows.append(
+            [f"`{strategy}`", *(f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS)]
+        )
+    headers = ["start of E, G, B; ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10"]
+    return _markdown(headers, rows) + _budget(_all(results, "init-"))
+
+
+def ablations_table(benchmark: str, results: Sequence[Result]) -> str:
+    """What each choice is worth, in MRR and in minutes."""
+    base = _runs(results, "transher", "ablation-base")
+    rows = []
+    for variant, (meaning, _) in ABLATIONS.items():
+        runs = _runs(results, None, f"ablation-{variant}")
+        change = f"{_mean(runs, 'mrr') - _mean(base, 'mrr'):+.4f}" if runs and base and variant != "base" else ""
+        rows.append([meaning, _over_seeds(runs, "mrr"), change, _over_seeds(runs, "hits@10"), _minutes(runs)])
+    headers = ["change", "MRR", "against the base", "Hits@10", "training minutes"]
+    return _markdown(headers, rows) + _budget(_all(results, "ablation-"))
+
+
+def headline_table(benchmark: str, results: Sequence[Result]) -> str:
+    """TranSHER and PairRE in one line each, for the README."""
+    published = paper()["results"].get(benchmark, {})
+    rows = [
+        [TITLES[model], *(f"{_over_seeds(runs, metric)} ({_figure(published.get(model, {}).get(metric))})" for metric in
+                          ("mrr", "hits@10")), _minutes(runs)]
+        for model in ("transher", "pairre")
+        if (runs := _runs(results, model, MAIN)) or model in published
+    ]  # fmt: skip
+    return _markdown([f"{GRAPHS[benchmark]}, ours (paper's)", "MRR", "Hits@10", "training minutes, CPU"], rows)
+
+
+_RENDERERS: dict[str, tuple[Callable[[str, Sequence[Result]], str], str]] = {
+    "results": (results_table, ""),
+    "significance": (significance_table, " --model transher --model pairre --seeds 3"),
+    "types": (types_table, " --table types"),
+    "init": (init_table, " --table init"),
+    "ablations": (ablations_table, " --table ablations"),
+    "headline": (headline_table, " --model transher --model pairre --seeds 3"),
+}
+
+
+def table_names(text: str) -> list[str]:
+    """The tables that a text has markers for."""
+    return [match[1] for match in _MARKED.findall(text)]
+
+
+def with_tables(text: str, results: Sequence[Result]) -> str:
+    """The text with every marked table as the results say."""
+    return _MARKED.sub(lambda match: f"{match[1]}{render(match[2], results)}{match[3]}", text)
+
+
+def rewrite(root: Path, results_folder: Path) -> list[Path]:
+    """Put current tables into README and docs under `root`; gives the files that changed."""
+    results, changed = read_results(results_folder), []
+    for path in (root / name for name in FILES):
+        if path.is_file() and (new := with_tables(old := path.read_text("utf-8"), results)) != old:
+            write_text(path, new)
+            changed.append(path)
+    return changed
+
+
+def _runs(results: Sequence[Result], model: str | None, variant: str) -> list[Result]:
+    """A model's runs of a variant; with no model, whatever model the variant has."""
+    return [
+        result
+        for result in _all(results, variant)
+        if result["experiment"]["variant"] == variant and model in (None, result["experiment"]["model"])
+    ]
+
+
+def _all(results: Sequence[Result], prefix: str) -> list[Result]:
+    return [r for r in results if r["kind"] == "run" and r["experiment"]["variant"].startswith(prefix)]
+
+
+def _values(runs: Sequence[Result], metric: str, side: str | None = None, kind: str = "") -> list[float]:
+    parts = [run["metrics"]["by_type"].get(side, {}).get(kind) if side else run["metrics"]["overall"] for run in runs]
+    return [float(part[metric]) for part in parts if part is not None]
+
+
+def _mean(runs: Sequence[Result], metric: str) -> float:
+    return mean(_values(runs, metric))
+
+
+def _over_seeds(runs: Sequence[Result], metric: str, side: str | None = None, kind: str = "") -> str:
+    values = _values(runs, metric, side, kind)
+    if not values:
+        return "–" if runs else "not run"
+    spread = f" ± {stdev(values):.3f}".replace("0.", ".") if len(values) > 1 else ""
+    return _figure(mean(values)) + spread
+
+
+def _figure(value: float | None) -> str:
+    """.360, as the field prints it; OGB's figures have four digits."""
+    if value is None:
+        return "–"
+    text = f"{value:.4f}" if round(value, 3) != value and len(f"{value:g}") == 6 else f"{value:.3f}"
+    return text.removeprefix("0")
+
+
+def _minutes(runs: Sequence[Result]) -> str:
+    return f"{mean(run['cost']['training_seconds'] for run in runs) / 60:.1f}" if runs else ""
+
+
+def _reached(runs: Sequence[Result], figures: dict[str, float]) -> str:
+    if not runs or "mrr" not in figures:
+        return "–"
+    gap = _mean(runs, "mrr") - figures["mrr"]
+    return "reached" if gap >= -0.0005 else f"not reached: {gap:+.3f}"  # the paper has three digits
+
+
+def _budget(runs: Sequence[Result]) -> str:
+    if not runs:
+        return ""
+    model, training = runs[0]["recipe"]["model"], runs[0]["recipe"]["training"]
+    budget = f"k = {model['k']} and {training['steps']:,} steps"
+    return f"\n\nEach with {budget}, less than the main table's."
+
+
+def _markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    rows = list(rows)
+    if not rows:
+        return "No runs yet."
+    lines = [headers, ["---", *["---:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+if __name__ == "__main__":
+    for changed in rewrite(Path.cwd(), Path(sys.argv[1] if len(sys.argv) > 1 else "results")):
+        print(f"rewrote {changed}")

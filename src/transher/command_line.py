@@ -1,0 +1,86 @@
+"""What the commands share: errors as exit codes, common options, loading a run, printing JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from transher.errors import TransherError, UsageError
+
+if TYPE_CHECKING:
+    from transher.run import Run
+
+
+class Failure(click.ClickException):
+    """An error of the package as click tells it: exit code 2 for usage, 130 for a training that was asked to stop, and
+    1 for all else."""
+
+    def __init__(self, error: TransherError) -> None:
+        super().__init__(str(error))
+        stopped = type(error).__name__ == "Interrupted"  # importing the class would import torch
+        self.code = 130 if stopped else 2 if isinstance(error, UsageError) else 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", file=file, err=file is None)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return self.code
+
+
+class Commands(click.Group):
+    """Turns the package's errors into a line on standard error and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TransherError as error:
+            raise Failure(error) from error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            raise click.ClickException(f"{error.filename or 'the system says'}: {error.strerror or error}") from error
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
+run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
+base_rate_option = click.option(
+    "--base-rate",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of triples that hold among those you ask about; by default 1 in 11, and for completing an estimate.",
+)
+
+
+def load_run(folder: Path) -> Run:
+    from transher.display import note
+    from transher.run import load
+
+    run = load(folder)
+    if run.manifest is None:
+        note(
+            f"{folder} is not finished: these are its best weights so far. "
+            f"Go on with: transher train {run.graph.name} --out {folder} --resume"
+        )
+    return run
+
+
+def use_threads(count: int | None) -> None:
+    if count is not None:
+        import pyarrow
+        import torch
+
+        torch.set_num_threads(count)
+        pyarrow.set_cpu_count(count)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as JSON has them."""
+    return value.item() if hasattr(value, "item") else str(value)

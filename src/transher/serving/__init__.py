@@ -1,0 +1,1 @@
+"""The HTTP API and the web explorer of one or two runs."""

@@ -1,0 +1,247 @@
+"""The HTTP API: one short function per path; what each does is in `explorer`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from transher.errors import TransherError
+from transher.serving import schemas as s
+from transher.serving.explorer import Explorer, UnknownNameError
+from transher.serving.guard import Guard
+from transher.serving.metrics import Metrics
+from transher.serving.page import serve_page
+from transher.serving.workers import BusyError, Workers
+
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    401: {"model": s.Problem, "description": "The token is missing or wrong."},
+    404: {"model": s.Problem, "description": "There is no such run, entity or relation."},
+    408: {"model": s.Problem, "description": "The body came too slowly."},
+    413: {"model": s.Problem, "description": "The body is too large."},
+    421: {"model": s.Problem, "description": "The host is not this machine."},
+    422: {"model": s.Problem, "description": "The request does not say what it should."},
+    503: {"model": s.Problem, "description": "Too much to do: try again after the seconds in Retry-After."},
+}
+
+Name = Annotated[str, Query(min_length=1, max_length=s.NAME_LENGTH, description="Identifier or name.")]
+OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGTH)]
+Top = Annotated[int, Query(ge=1, le=s.TOP)]
+
+
+async def chosen(
+    request: Request, run: Annotated[str, Path(max_length=200, description="A key from /api/runs.")]
+) -> Explorer:
+    explorers: Mapping[str, Explorer] = request.app.state.explorers
+    if run not in explorers:
+        raise UnknownNameError(f"There is no run {run!r}.", list(explorers))
+    return explorers[run]
+
+
+Chosen = Annotated[Explorer, Depends(chosen)]
+
+
+def create_app(
+    explorers: Mapping[str, Explorer],
+    *,
+    token: str | None = None,
+    loopback_only: bool = True,
+    workers: Workers | None = None,
+) -> FastAPI:
+    """The application for runs by their keys. With `loopback_only`, other hosts' names are refused."""
+    crew, metrics = workers or Workers(), Metrics()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        crew.stop()
+
+    app = FastAPI(
+        title="transher", version=_version(), description="Answers of trained knowledge-graph embeddings.",
+        openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
+    )  # fmt: skip
+    app.state.explorers = explorers
+    app.include_router(_general(explorers, crew, metrics))
+    app.include_router(_of_a_run(crew))
+    _handle_errors(app)
+    serve_page(app)
+    app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
+    app.add_middleware(Guard, metrics=metrics, token=token, loopback_only=loopback_only)
+    return app
+
+
+def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics) -> APIRouter:
+    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 503)})
+
+    @router.get("/health")
+    async def health() -> s.Health:
+        """Whether the server answers, and for which runs. Needs no token."""
+        return s.Health(status="ok", version=_version(), runs=list(explorers))
+
+    @router.get("/metrics", response_class=PlainTextResponse)
+    async def prometheus() -> PlainTextResponse:
+        """Counters and times in Prometheus' text format."""
+        text = metrics.text({"waiting_requests": crew.pending, "worker_threads": crew.threads, "runs": len(explorers)})
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    @router.get("/runs")
+    async def runs() -> list[s.RunView]:
+        """The runs that are served, with their sizes, their quality and some places to start from."""
+        return await crew.run(lambda: [explorer.view for explorer in explorers.values()])
+
+    return router
+
+
+def _of_a_run(crew: Workers) -> APIRouter:
+    router = APIRouter(prefix="/api/runs/{run}", responses=_PROBLEMS)
+
+    @router.get("/search")
+    async def search(explorer: Chosen, text: Name, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> s.Found:
+        """Entities and relations by the beginning of their names, then by likeness."""
+        return await crew.run(explorer.search, text, limit)
+
+    @router.get("/entity")
+    async def entity(explorer: Chosen, name: Name, each: Annotated[int, Query(ge=1, le=500)] = 12) -> s.EntityView:
+        """An entity with its known facts, at most `each` of a relation."""
+        return await crew.run(explorer.entity, name, each)
+
+    @router.get("/entity/predicted")
+    async def predicted(explorer: Chosen, name: Name, top: Top = 20) -> s.Answers:
+        """The best facts about an entity that the graph lacks."""
+        return await crew.run(explorer.predicted, name, top)
+
+    @router.get("/entity/similar")
+    async def similar(explorer: Chosen, name: Name, top: Top = 10) -> list[s.Similar]:
+        """The entities with the nearest embeddings."""
+        return await crew.run(explorer.similar, name, top)
+
+    @router.get("/relations")
+    async def relations(explorer: Chosen) -> list[s.Relation]:
+        """Every relation with its type and how many triples it has."""
+        return await crew.run(explorer.all_relations)
+
+    @router.get("/relation")
+    async def relation(explorer: Chosen, name: Name) -> s.RelationView:
+        """A relation: type, patterns, translation, quality on the test triples, known facts."""
+        return await crew.run(explorer.relation, name)
+
+    @router.get("/relation/missing")
+    async def missing(explorer: Chosen, name: Name, top: Annotated[int, Query(ge=1, le=1000)] = 20) -> s.Answers:
+        """The most confident facts of a relation that the graph lacks."""
+        return await crew.run(explorer.missing, name, top)
+
+    @router.get("/relation/missing.tsv", response_class=PlainTextResponse)
+    async def missing_table(
+        explorer: Chosen, name: Name, top: Annotated[int, Query(ge=1, le=1000)] = 200
+    ) -> PlainTextResponse:
+        """The same as a table to download."""
+        text = _table(await crew.run(explorer.missing, name, top))
+        headers = {"content-disposition": 'attachment; filename="missing-facts.tsv"'}
+        return PlainTextResponse(text, media_type="text/tab-separated-values; charset=utf-8", headers=headers)
+
+    @router.get("/predict")
+    async def predict(
+        explorer: Chosen, head: OptionalName = None, relation: OptionalName = None, tail: OptionalName = None,
+        top: Top = 10, known: Literal["hide", "mark"] = "mark",
+    ) -> s.Answers:  # fmt: skip
+        """The best answers for the one of head, relation and tail that is not given."""
+        if sum(part is not None for part in (head, relation, tail)) != 2:
+            raise HTTPException(422, "Give two of head, relation and tail: the third is what is asked for.")
+        query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known)
+        return await crew.run(explorer.ask, query)
+
+    @router.get("/score")
+    async def score(explorer: Chosen, head: Name, relation: Name, tail: Name) -> s.Answers:
+        """What the model thinks of one triple."""
+        return await crew.run(explorer.ask, s.Query(head=head, relation=relation, tail=tail))
+
+    @router.get("/explain")
+    async def explain(explorer: Chosen, head: Name, relation: Name, tail: Name) -> dict[str, Any]:
+        """What in the graph speaks for a triple, and what against it."""
+        return await crew.run(explorer.explain, head, relation, tail)
+
+    @router.post("/batch")
+    async def batch(explorer: Chosen, body: s.Batch) -> s.BatchResult:
+        """Many questions at once; one that cannot be answered says why and does not stop the others."""
+
+        def answer(query: s.Query) -> s.Answers | s.Problem:
+            try:
+                return explorer.ask(query)
+            except UnknownNameError as error:
+                return s.Problem(reason=str(error), suggestions=error.suggestions)
+
+        return await crew.run(lambda: s.BatchResult.model_construct(answers=[answer(q) for q in body.queries]))
+
+    @router.get("/map", response_model=s.MapView)
+    async def embeddings(explorer: Chosen, colour: Literal["type", "community", "degree"] = "type") -> Response:
+        """Entities in the plane of the two main directions of their embeddings."""
+        text = await crew.run(lambda: explorer.map(colour).model_dump_json())
+        return Response(text, media_type="application/json", headers={"cache-control": "private, max-age=60"})
+
+    @router.get("/map/place")
+    async def place(explorer: Chosen, name: Name) -> s.Place:
+        """Where one entity lies on the map, drawn or not."""
+        return await crew.run(explorer.place, name)
+
+    return router
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Whatever goes wrong is JSON with a reason."""
+
+    def problem(status: int, reason: str, suggestions: list[str] = [], **headers: str) -> JSONResponse:  # noqa: B006
+        content = {"reason": reason, "suggestions": suggestions}
+        return JSONResponse(content, status, {key.replace("_", "-"): value for key, value in headers.items()})
+
+    @app.exception_handler(UnknownNameError)
+    async def unknown(_: Request, error: UnknownNameError) -> JSONResponse:
+        return problem(404, str(error), error.suggestions)
+
+    @app.exception_handler(TransherError)
+    async def wrong(_: Request, error: TransherError) -> JSONResponse:
+        return problem(422, str(error))
+
+    @app.exception_handler(BusyError)
+    async def busy(_: Request, error: BusyError) -> JSONResponse:
+        return problem(503, str(error), retry_after=str(error.retry_after))
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()[:5]]
+        return problem(422, json.dumps("; ".join(faults), ensure_ascii=True)[1:-1])
+
+    @app.exception_handler(HTTPException)
+    async def other(_: Request, error: HTTPException) -> JSONResponse:
+        response = problem(error.status_code, str(error.detail))
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(Exception)
+    async def broken(_: Request, error: Exception) -> JSONResponse:
+        return problem(500, f"The server failed: {type(error).__name__}.")
+
+
+def _table(answers: s.Answers) -> str:
+    """Tab-separated, with a first line of names. Tabs and lines within a name become spaces."""
+    lines = ["head\trelation\ttail\thead_identifier\trelation_identifier\ttail_identifier\tscore\tprobability"]
+    for fact in answers.answers:
+        parts = (fact.head, fact.relation, fact.tail)
+        cells = [part.name for part in parts] + [part.identifier for part in parts]
+        cells += ["" if value is None else f"{value:.6g}" for value in (fact.score, fact.probability)]
+        lines.append("\t".join(" ".join(cell.split()) for cell in cells))
+    return "\n".join(lines) + "\n"
+
+
+def _version() -> str:
+    try:
+        return version("transher")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,61 @@
+// A question: two of head, relation and tail are given, the third is asked for. Two runs answer side by side.
+
+import { ofRun } from "./api.js";
+import { h } from "./dom.js";
+import { entityLink, factList, loading, relationLink } from "./parts.js";
+import { allRuns, current, go } from "./route.js";
+import { typeahead } from "./typeahead.js";
+
+const PARTS = ["head", "relation", "tail"];
+const HINTS = { head: "Who or what?", relation: "… is how related to …", tail: "Who or what?" };
+
+export async function ask(run, parameters) {
+  const given = PARTS.filter((part) => parameters[part]);
+  const labels = Object.fromEntries(await Promise.all(given.map(async (part) => [part, await label(run, part, parameters[part])])));
+  const change = (part, value) => go("ask", { ...current().parameters, [part]: value, why: undefined, run: undefined });
+  const fields = PARTS.map((part) => h("div", { class: "part" },
+    h("span", { class: "caption" }, part),
+    typeahead({
+      label: part, placeholder: given.length === 2 && !parameters[part] ? "?" : HINTS[part], value: labels[part] ?? "",
+      kinds: [part === "relation" ? "relations" : "entities"],
+      choose: (_, item) => change(part, item?.identifier),
+    })));
+  return [
+    h("div", { class: "title" }, h("h1", {}, "Ask"), h("p", { class: "quiet" }, "Fill in two, and the third is found. Fill in all three, and the fact is judged.")),
+    h("div", { class: "query" }, fields),
+    h("label", { class: "toggle" }, h("input", {
+      type: "checkbox", checked: parameters.known === "hide",
+      onchange: (event) => change("known", event.target.checked ? "hide" : undefined),
+    }), " only what is not known yet"),
+    given.length >= 2 ? answers(parameters, given) : hints(given),
+  ];
+}
+
+async function label(run, part, identifier) {
+  try {
+    const path = part === "relation" ? "relation" : "entity";
+    const found = await ofRun(run.key, path, { name: identifier, ...(path === "entity" ? { each: 1 } : {}) });
+    return found[path].name;
+  } catch {
+    return identifier;
+  }
+}
+
+const hints = (given) => h("p", { class: "quiet centred" }, given.length
+  ? "One more, and there will be answers." : "For example a head and a relation: France, borders.");
+
+function answers(parameters, given) {
+  const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph)];
+  const asked = PARTS.find((part) => !parameters[part]);
+  const query = Object.fromEntries(given.map((part) => [part, parameters[part]]));
+  const rest = asked ? { top: 12, known: parameters.known } : {};
+  const show = (fact) => asked === "relation" ? relationLink(fact.relation)
+    : asked ? entityLink(fact[asked]) : [entityLink(fact.head), " ", relationLink(fact.relation), " ", entityLink(fact.tail)];
+  return h("div", { class: runs.length > 1 ? "columns even" : "" }, runs.map((run) =>
+    loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
+      ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest }), (found) => [
+        factList(run.key, found.answers, show, "No answers: all that fits is known already.",
+          (fact) => !asked || fact[asked].identifier === parameters.why),
+        h("p", { class: "quiet small" }, `${found.milliseconds.toFixed(1)} ms`),
+      ])));
+}

@@ -1,0 +1,45 @@
+// What speaks for a fact and what against it, in sentences.
+
+import { h, number, percent, share } from "./dom.js";
+import { link } from "./route.js";
+import { plainLabel, relationWords } from "./words.js";
+
+const entity = (name, identifier) => h("a", { href: link("entity", { name: identifier }), title: identifier }, plainLabel(name, identifier));
+
+const factWords = (fact) => h("span", { class: "fact" },
+  entity(fact.head, fact.identifiers[0]), " ",
+  h("span", { class: "relation", title: fact.relation }, relationWords(fact.relation)), " ",
+  entity(fact.tail, fact.identifiers[2]));
+
+const section = (title, items) => items.length ? [h("h4", {}, title), h("ul", {}, items.map((item) => h("li", {}, item)))] : [];
+
+function ruleWords(rule) {
+  const steps = rule.examples[0] ?? [];
+  return [
+    steps.map((fact, place) => [place ? h("span", { class: "quiet" }, " and ") : null, factWords(fact)]),
+    h("span", { class: "quiet" }, ` — goes with it for ${share(rule.confidence)} of ${number(rule.pairs)} pairs`),
+  ];
+}
+
+export function evidence(found) {
+  const ranks = Object.entries(found.ranks).map(([side, rank]) => `number ${number(rank)} of the ${side}s`).join(" and ");
+  const largest = Math.max(...found.influences.map((influence) => Math.abs(influence.share)), 1e-9);
+  return h("div", {},
+    h("p", { class: "quiet" },
+      found.known ? "In the graph already; this is what speaks for it besides. " : "Not in the graph. ",
+      ranks && `It ranks as ${ranks} that are not known yet.`),
+    section("Facts that lead to it", found.rules.slice(0, 4).map(ruleWords)),
+    section("Similar entities of which it is known", found.similar.slice(0, 4).map((similar) =>
+      [factWords(similar.fact), h("span", { class: "quiet" }, ` — likeness ${similar.similarity.toFixed(2)}`)])),
+    section("Known facts that moved it most", found.influences.slice(0, 4).map((influence) => {
+      const meter = h("span", { class: influence.size < 0 ? "meter against" : "meter" });
+      meter.style.width = `${(4 * Math.abs(influence.share)) / largest}rem`;
+      return [meter, factWords(influence.fact)];
+    })),
+    section("Against it", found.against),
+    section("Nearest alternatives", found.alternatives.slice(0, 5).map((other) => [
+      factWords(other.fact),
+      h("span", { class: "quiet" }, ` — ${other.probability === null ? other.score.toFixed(2) : percent(other.probability)}`,
+        other.known ? ", known" : ""),
+    ])));
+}

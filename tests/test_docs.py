@@ -1,0 +1,28 @@
+"""The commands and the Python of the documentation, run as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ["index", "graphs", "models", "training", "evaluation", "answers"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_what_a_page_shows_works(page: str, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```(sh|python)\n(.*?)^```", (DOCS / f"{page}.md").read_text("utf-8"), re.M | re.S)
+    environment = {**os.environ, "PYTHON": sys.executable}
+    for language, code in blocks:
+        if language == "python":
+            command = [sys.executable, "-c", code]
+        else:
+            script = code.replace("pip install .", "true")
+            command = ["bash", "-euc", f'transher() {{ "$PYTHON" -m transher "$@"; }}\n{script}']
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
