@@ -8,6 +8,7 @@ one leaves what it finds in `build/benchmarks` and the committed figures as they
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import importlib
 import json
 import os
@@ -95,6 +96,7 @@ def run_part(name: str, limit: float, arguments: argparse.Namespace) -> dict[str
 
 def measure_inside(arguments: argparse.Namespace) -> None:
     (name,) = arguments.only
+    faulthandler.dump_traceback_later(1.1 * arguments.seconds)  # where the time went, if it is about to run out
     settings = Settings(arguments.quick, arguments.seconds, arguments.inside, arguments.run)
     importlib.import_module(f"benchmarks.{name}").measure(settings)
 

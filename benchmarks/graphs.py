@@ -18,16 +18,20 @@ from transher.graph.vocabulary import Vocabulary
 from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 
+TITLES = {"fb15k-237": "FB15k-237", "db100k": "DB100K"}
+
 
 def graph_like(name: str) -> tuple[Graph, str]:
     """The benchmark `name`, or a random graph as large, and which of the two it is."""
     if locate(name) is not None:
-        return open_benchmark(name), BENCHMARKS[name].title
+        return open_benchmark(name), TITLES[name]
     size = BENCHMARKS[name]
     say(f"{name} is not here (TRANSHER_DATA): a random graph of its size instead")
     splits = random_triples(size.entities, size.relations, size.train + size.valid + size.test)
     bounds = [size.train, size.train + size.valid]
-    return graph_of(size.entities, size.relations, *np.split(splits, bounds)), f"a random graph of {size.title}'s size"
+    return graph_of(
+        size.entities, size.relations, *np.split(splits, bounds)
+    ), f"a random graph of {TITLES[name]}'s size"
 
 
 def random_triples(entities: int, relations: int, count: int, seed: int = 0) -> np.ndarray:

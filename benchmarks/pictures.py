@@ -29,17 +29,48 @@ def draw(results: dict[str, Any], folder: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)
-    drawn = []
+    drawn = [folder / "performance-blocks.svg"]
+    figure = _blocks(plt)
+    figure.savefig(drawn[0], metadata={"Date": None}, bbox_inches="tight")
+    plt.close(figure)
     for part, draw_part in PICTURES.items():
-        needs = "growth" if part == "growth" else part
-        if needs not in results or "failed" in results[needs]:
+        if part not in results or "failed" in results[part]:
             continue
-        figure = draw_part(results[needs], plt)
+        figure = draw_part(results[part], plt)
         path = folder / f"performance-{part}.svg"
         figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
         plt.close(figure)
         drawn.append(path)
     return drawn
+
+
+def _blocks(plt: Any) -> Any:
+    """How the two kernels go through their work; needs no measurement."""
+    from matplotlib.patches import Rectangle
+
+    figure, (forward, backward) = plt.subplots(1, 2, figsize=(10, 3.4))
+    for axis, title in ((forward, "forward: a block of sums in registers"), (backward, "backward: a slice of k")):
+        axis.set_xlim(-1.5, 13)
+        axis.set_ylim(9.6, -1.6)
+        axis.set_aspect("equal")
+        axis.axis("off")
+        axis.set_title(title)
+    for row in range(9):
+        for column in range(12):
+            inside = 3 <= row < 6 and 4 <= column < 8
+            forward.add_patch(
+                Rectangle((column, row), 1, 1, facecolor=OURS if inside else "#eef1f4", edgecolor="white")
+            )
+    forward.text(6, -0.4, "N candidates, 4 at a time", ha="center")
+    forward.text(-0.5, 4.5, "B queries, 3 or more at a time", va="center", ha="center", rotation=90)
+    for column in range(12):
+        inside = column == 4
+        backward.add_patch(Rectangle((column, 0), 0.96, 4, facecolor=OURS if inside else "#eef1f4"))
+        backward.add_patch(Rectangle((column, 5), 0.96, 3, facecolor=OURS if inside else "#eef1f4"))
+    backward.text(6, -0.4, "k in slices of 16, each owned by one thread", ha="center")
+    backward.text(-0.5, 2, "q, s, dq, ds", va="center", ha="center", rotation=90)
+    backward.text(-0.5, 6.5, "e, de", va="center", ha="center", rotation=90)
+    return figure
 
 
 def _step(step: dict[str, Any], plt: Any) -> Any:

@@ -40,6 +40,7 @@ class PyKeen:
             model=self.model,
             triples_factory=factory,
             optimizer=torch.optim.Adam(self.model.parameters(), lr=1e-6),
+            automatic_memory_optimization=False,  # a search for the largest batch that fits, which costs several steps
             negative_sampler="basic",
             negative_sampler_kwargs={"num_negs_per_pos": negatives},
         )
@@ -54,6 +55,7 @@ class PyKeen:
                 batch_size=batch,
                 continue_training=epochs > 1,
                 use_tqdm=False,
+                pin_memory=False,
             )
 
         return train

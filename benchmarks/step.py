@@ -21,46 +21,53 @@ from transher.training.trainer import Trainer
 
 BATCH, NEGATIVES = 1024, 256
 ELEMENTS = BATCH * NEGATIVES
+# Tensors of batch × negatives × k that are alive at once, more or less.
+TENSORS = {"eager kernels": 4, "eager": 5, "authors": 6, "pykeen": 7}
 
 
 def measure(settings: Settings) -> dict[str, Any]:
     graph, title = graph_like("fb15k-237")
     result: dict[str, Any] = {"graph": title, "batch": BATCH, "negatives": NEGATIVES, "shapes": []}
-    shapes = (512,) if settings.quick else (1500, 512)
+    shapes = (256,) if settings.quick else (1500, 512)
     for k in shapes:
         share = settings.left * (1.0 if k == shapes[-1] else 0.7)
         say(f"a training step at batch {BATCH}, {NEGATIVES} negatives, k {k}, at most {share:.0f} s")
-        sides = in_turns(_sides(graph, k), settings, share)
-        result["shapes"].append({"k": k, "sides": sides})
-        settings.record(result)
+        shape: dict[str, Any] = {"k": k, "sides": {}}
+        result["shapes"].append(shape)
+
+        def keep(sides: dict[str, Any], shape: dict[str, Any] = shape) -> None:
+            shape["sides"] = sides
+            settings.record(result)
+
+        in_turns(
+            _sides(graph, k, settings.quick), settings, share, compiled=("compiled kernels", "compiled"), keep=keep
+        )
     return result
 
 
-def _sides(graph: Graph, k: int) -> dict[str, Callable[[], Any]]:
+def _sides(graph: Graph, k: int, quick: bool) -> dict[str, Callable[[], Any]]:
+    """The most telling first, in case that time runs out."""
     trainer = Trainer(graph, paper_recipe(k), Path(tempfile.gettempdir()))
-    batch = trainer.batches.at(0)
-    compiled = torch.compile(scaled_l1, dynamic=False)
+    batch, triples = trainer.batches.at(0), torch.from_numpy(graph.train[:BATCH]).long()
+    sizes = len(graph.entities), len(graph.relations), k, NEGATIVES
+    tables = trainer.entities, trainer.relations
     sides: dict[str, Callable[[], Any]] = {
         "whole": _Steps(trainer),
         "kernels": CrossAlone(kernels.scaled_l1_cross, BATCH, NEGATIVES, k),
-        "compiled kernels": CrossAlone(compiled, BATCH, NEGATIVES, k),
-        "compiled": SharedSet(batch, trainer.entities, trainer.relations, compiled=True),
+        "compiled kernels": CrossAlone(torch.compile(scaled_l1, dynamic=False), BATCH, NEGATIVES, k),
+        "authors": _Lazy(lambda: AuthorsStep(triples, *sizes)),
+        "pykeen": _Lazy(lambda: PyKeen(graph, k).step(BATCH, NEGATIVES)),
+        "eager kernels": CrossAlone(scaled_l1, BATCH, NEGATIVES, k),
+        "compiled": SharedSet(batch, *tables, compiled=True),
+        "eager": SharedSet(batch, *tables, compiled=False),
     }
-    # Tensors of batch × negatives × k, some of them alive at once.
-    need = {"eager kernels": 4, "eager": 5, "authors": 6, "pykeen": 7}
     free, size = psutil.virtual_memory().available, 4 * ELEMENTS * k
-    possible = [name for name, count in need.items() if count * size < 0.9 * free]
-    for name in set(need) - set(possible):
-        say(f"{name}: left out, it needs some {need[name] * size / 1e9:.0f} GB and {free / 1e9:.0f} are free")
-    if "eager kernels" in possible:
-        sides["eager kernels"] = CrossAlone(scaled_l1, BATCH, NEGATIVES, k)
-    if "eager" in possible:
-        sides["eager"] = SharedSet(batch, trainer.entities, trainer.relations, compiled=False)
-    if "authors" in possible:
-        triples = torch.from_numpy(graph.train[:BATCH]).long()
-        sides["authors"] = AuthorsStep(triples, len(graph.entities), len(graph.relations), k, NEGATIVES)
-    if "pykeen" in possible:
-        sides["pykeen"] = _Lazy(lambda: PyKeen(graph, k).step(BATCH, NEGATIVES))
+    for name, count in TENSORS.items():
+        if count * size > 0.9 * free:
+            say(f"{name}: left out, it needs some {count * size / 1e9:.0f} GB and {free / 1e9:.0f} are free")
+            del sides[name]
+    if quick:
+        sides = {name: side for name, side in sides.items() if name not in ("eager", "compiled", "eager kernels")}
     return sides
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any
 
@@ -13,52 +13,90 @@ import psutil
 
 from benchmarks.settings import Settings, say
 
-SLOW = 3.0  # a call that takes longer is made twice only
+SLOW = 2.0  # seconds; a call that takes longer is made twice only, once to warm up
 BURST = 0.5  # seconds that a faster side has in each round
 
 
 def in_turns(
-    sides: dict[str, Callable[[], Any]], settings: Settings, seconds: float, rounds: int = 5
+    sides: dict[str, Callable[[], Any]],
+    settings: Settings,
+    seconds: float,
+    rounds: int = 5,
+    compiled: Sequence[str] = (),
+    keep: Callable[[dict[str, Any]], Any] = lambda result: None,
 ) -> dict[str, Any]:
-    """Seconds per call of each side: best, median and how many calls. The first call of each warms up and counts only
-    where there was no time for another."""
+    """Seconds per call of each side: best, median and how many calls.
+
+    The first call of each warms up, and counts only where it is too slow for another; never for `compiled` sides, whose
+    first call compiles. The fast sides have a turn after every call of a slow one, then `rounds` among themselves. What
+    does not fit into the time is left out. `keep` sees the result so far, in case that somebody ends the process."""
     end = time.monotonic() + min(seconds, settings.left)
-    first, times = {}, {name: [] for name in sides}
-    failures: dict[str, str] = {}
-    for name, call in sides.items():
-        if time.monotonic() + sum(first.values()) / max(1, len(first)) > end and first:
-            failures[name] = "no time left"
-            continue
-        try:
-            first[name] = _seconds(call)
-        except (MemoryError, RuntimeError, ImportError) as error:
-            failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
-        else:
-            say(f"{name}: first call {_show(first[name])}")
-    for number in range(rounds):
-        for name, call in sides.items():
-            if name not in first or (first[name] > SLOW and times[name]) or time.monotonic() + first[name] > end:
-                continue
-            gc.collect()
-            stop = time.monotonic() + BURST
-            calls = 0
-            while calls == 0 or (time.monotonic() < stop and calls < 50):
-                times[name].append(_seconds(call))
-                calls += 1
-            if times[name][-1] < first[name] / 2:  # the first call compiled, or met fresh memory
-                first[name] = times[name][-1]
-        if number and time.monotonic() > end:
-            break
-    results: dict[str, Any] = {}
+    turns = _Turns(sides, compiled)
     for name in sides:
-        taken = times[name] or ([first[name]] if name in first else [])
-        if not taken:
-            results[name] = {"failed": failures.get(name, "no time left")}
-            say(f"{name}: {results[name]['failed']}")
+        if time.monotonic() > end:
+            turns.failures[name] = "no time left"
             continue
-        results[name] = {"best": min(taken), "median": median(taken), "calls": len(taken)}
-        say(f"{name}: best {_show(min(taken))}, median {_show(median(taken))} of {len(taken)}")
-    return results
+        turns.warm_up(name)
+        if turns.is_slow(name) and time.monotonic() + turns.first[name] < end:
+            turns.take(name)
+        for fast in [name] if not turns.is_slow(name) else turns.fast():
+            turns.take(fast)
+        keep(turns.result())
+    for _ in range(rounds):
+        for name in turns.fast():
+            if time.monotonic() < end:
+                turns.take(name)
+    result = turns.result()
+    for name, side in result.items():
+        say(f"{name}: {side['failed'] if 'failed' in side else _summary(side)}")
+    keep(result)
+    return result
+
+
+class _Turns:
+    """The calls of each side so far."""
+
+    def __init__(self, sides: dict[str, Callable[[], Any]], compiled: Sequence[str]) -> None:
+        self.sides, self.compiled = sides, compiled
+        self.first: dict[str, float] = {}
+        self.times: dict[str, list[float]] = {name: [] for name in sides}
+        self.failures: dict[str, str] = {}
+
+    def warm_up(self, name: str) -> None:
+        try:
+            self.first[name] = _seconds(self.sides[name])
+        except (MemoryError, RuntimeError, ImportError) as error:
+            self.failures[name] = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+        else:
+            say(f"{name}: first call {_show(self.first[name])}")
+
+    def is_slow(self, name: str) -> bool:
+        expected = min(self.times[name], default=0.0 if name in self.compiled else self.first.get(name, 0.0))
+        return name in self.first and expected > SLOW
+
+    def fast(self) -> list[str]:
+        return [name for name in self.first if not self.is_slow(name)]
+
+    def take(self, name: str) -> None:
+        """One call, or as many as fit into a burst."""
+        if name not in self.first:
+            return
+        gc.collect()
+        stop = time.monotonic() + BURST
+        self.times[name].append(_seconds(self.sides[name]))
+        while time.monotonic() < stop:
+            self.times[name].append(_seconds(self.sides[name]))
+
+    def result(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name in self.sides:
+            taken = self.times[name] or ([self.first[name]] if name in self.first and name not in self.compiled else [])
+            found[name] = (
+                {"best": min(taken), "median": median(taken), "calls": len(taken)}
+                if taken
+                else {"failed": self.failures.get(name, "no time left")}
+            )
+        return found
 
 
 def _seconds(call: Callable[[], Any]) -> float:
@@ -69,6 +107,10 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 def _show(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
+
+
+def _summary(side: dict[str, Any]) -> str:
+    return f"best {_show(side['best'])}, median {_show(side['median'])} of {side['calls']}"
 
 
 class PeakMemory:

@@ -81,8 +81,9 @@ def record_comparison(
 
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
-    """Every result in a folder, by file name."""
-    return [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
+    """Every run and comparison in a folder, by file name; other measurements lie there too."""
+    found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
+    return [result for result in found if "experiment" in result]
 
 
 def elements(recipe: Recipe, model: Model, steps: int) -> int:
