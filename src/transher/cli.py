@@ -15,7 +15,9 @@ from transher.command_line import (
     Commands,
     as_json,
     base_rate_option,
+    choose_recipe,
     load_run,
+    open_graph,
     print_json,
     run_argument,
     threads_option,
@@ -25,8 +27,6 @@ from transher.errors import UsageError
 
 if TYPE_CHECKING:
     from transher.evaluation import Ranks
-    from transher.graph import Graph
-    from transher.training.recipe import Recipe
 
 
 READING_OPTIONS = (
@@ -79,7 +79,7 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
     from transher.display import print_statistics
     from transher.graph import graph_statistics
 
-    statistics = graph_statistics(_load_graph(graph_name, reading))
+    statistics = graph_statistics(open_graph(graph_name, reading))
     if as_json:
         print_json(statistics.to_dict())
     else:
@@ -126,8 +126,8 @@ def train(
             run = runs.resume(out, watcher=display)
         else:
             runs.refuse_to_overwrite(out)
-            graph = _load_graph(graph_name, reading)
-            recipe, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
+            graph = open_graph(graph_name, reading)
+            recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)
             print_recipe(recipe, reason)
             run = runs.train(graph, out, recipe=recipe, watcher=display)
     if as_json:
@@ -264,43 +264,6 @@ def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads
 for module in (commands_answers, commands_serving, commands_research):
     for command in module.COMMANDS:
         main.add_command(command)
-
-
-def _load_graph(name: str, reading: dict[str, Any]) -> Graph:
-    from transher.display import download_bar, note
-    from transher.graph import load_graph
-
-    given = {key: value for key, value in reading.items() if value is not None}
-    if "columns" in given:
-        parts = given["columns"].split(",")
-        given["columns"] = [int(part) for part in parts] if all(part.isdigit() for part in parts) else parts
-    with download_bar() as update:
-        graph = load_graph(name, progress=update, **given)
-    for line in graph.load_report.lines() if graph.load_report else ():
-        note(line)
-    return graph
-
-
-def _choose_recipe(
-    graph: Graph, model: str | None, recipe_name: str | None, settings: tuple[str, ...], seed: int | None
-) -> tuple[Recipe, str]:
-    """The recipe that the flags ask for, and a sentence on where it comes from."""
-    from transher.training.defaults import default_recipe
-    from transher.training.recipe import Recipe
-
-    if recipe_name is not None:
-        if model is not None:
-            settings = (f"model.name={model}", *settings)
-        recipe, reason = Recipe.load(recipe_name), f"Recipe {recipe_name}:"
-    else:
-        recipe = default_recipe(graph, model or "transher")
-        reason = (
-            f"Settings for {graph.name}, chosen from its size ({len(graph.entities):,} entities, "
-            f"{len(graph.train):,} training triples); change any with --set:"
-        )
-    if seed is not None:
-        settings = (*settings, f"training.seed={seed}")
-    return recipe.with_settings(settings), reason
 
 
 def _show_metrics(title: str, evaluation: dict[str, Any], by: str | None = None) -> None:

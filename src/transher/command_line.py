@@ -11,7 +11,9 @@ import click
 from transher.errors import TransherError, UsageError
 
 if TYPE_CHECKING:
+    from transher.graph import Graph
     from transher.run import Run
+    from transher.training.recipe import Recipe
 
 
 class Failure(click.ClickException):
@@ -66,6 +68,44 @@ def load_run(folder: Path) -> Run:
             f"Go on with: transher train {run.graph.name} --out {folder} --resume"
         )
     return run
+
+
+def open_graph(name: str, reading: dict[str, Any]) -> Graph:
+    """The graph that an argument names, with `reading` options for one of the user's own."""
+    from transher.display import download_bar, note
+    from transher.graph import load_graph
+
+    given = {key: value for key, value in reading.items() if value is not None}
+    if "columns" in given:
+        parts = given["columns"].split(",")
+        given["columns"] = [int(part) for part in parts] if all(part.isdigit() for part in parts) else parts
+    with download_bar() as update:
+        graph = load_graph(name, progress=update, **given)
+    for line in graph.load_report.lines() if graph.load_report else ():
+        note(line)
+    return graph
+
+
+def choose_recipe(
+    graph: Graph, model: str | None, recipe_name: str | None, settings: tuple[str, ...], seed: int | None
+) -> tuple[Recipe, str]:
+    """The recipe that the flags ask for, and a sentence on where it comes from."""
+    from transher.training.defaults import default_recipe
+    from transher.training.recipe import Recipe
+
+    if recipe_name is not None:
+        if model is not None:
+            settings = (f"model.name={model}", *settings)
+        recipe, reason = Recipe.load(recipe_name), f"Recipe {recipe_name}:"
+    else:
+        recipe = default_recipe(graph, model or "transher")
+        reason = (
+            f"Settings for {graph.name}, chosen from its size ({len(graph.entities):,} entities, "
+            f"{len(graph.train):,} training triples); change any with --set:"
+        )
+    if seed is not None:
+        settings = (*settings, f"training.seed={seed}")
+    return recipe.with_settings(settings), reason
 
 
 def use_threads(count: int | None) -> None:

@@ -102,19 +102,19 @@ def _tell_rewritten(paths: list[Path]) -> None:
 @_as_json
 def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
     """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
-    from transher.cli import _load_run, _print_json, _use_threads
+    from transher.command_line import load_run, print_json, use_threads
     from transher.display import note, progress_bar
 
     _require("matplotlib", "report", "a report")
     from transher.analysis.report import write_report
 
-    _use_threads(threads)
-    runs = [_load_run(folder) for folder in run_folders]
+    use_threads(threads)
+    runs = [load_run(folder) for folder in run_folders]
     with progress_bar("analysing") as update:
         page = write_report(runs, out, progress=update)
     pictures = sorted(path.name for path in out.glob("*.png"))
     if as_json:
-        _print_json({"page": str(page), "pictures": pictures})
+        print_json({"page": str(page), "pictures": pictures})
     else:
         note(f"The report is {page}; beside it, {len(pictures)} pictures as PNG and SVG.")
 
@@ -151,21 +151,21 @@ def search(
 
     The same command goes on with a search that was stopped. The best recipe so far is in OUT/best.toml.
     """
-    from transher.cli import _choose_recipe, _load_graph, _print_json, _use_threads
+    from transher.command_line import choose_recipe, open_graph, print_json, use_threads
     from transher.display import SearchDisplay, note, print_recipe, print_table
 
     _require("optuna", "search", "a search")
     from transher.training import search as searching
 
-    _use_threads(threads)
-    graph = _load_graph(graph_name, {})
-    base, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
+    use_threads(threads)
+    graph = open_graph(graph_name, {})
+    base, reason = choose_recipe(graph, model, recipe_name, settings, seed)
     space = [searching.Range.parse(text) for text in ranges or searching.default_space(base)]
     print_recipe(base, reason)
     with SearchDisplay(minutes) as display:
         found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
         return
     rows = []
     for part in space:
