@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import tempfile
 import time
 from dataclasses import replace
@@ -80,6 +81,9 @@ def main() -> None:
             "left": len(graph.train) + len(graph.valid),
             "hidden": len(hidden),
             "seed": arguments.seed,
+            "commit": subprocess.run(
+                ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+            ).stdout.strip(),
             "recipe": recipe.model_dump(),
             "training_seconds": (run.manifest or {})["cost"]["seconds"],
             **measure(run, hidden),

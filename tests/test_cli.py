@@ -76,6 +76,25 @@ def test_evaluation_by_side_type_and_relation(runs: tuple[Path, Path]) -> None:
     assert len(evaluation["overall"]["intervals"]["mrr"]) == 2
 
 
+def test_probabilities_are_judged(runs: tuple[Path, Path]) -> None:
+    shown = call("evaluate", runs[0], "--calibration")
+    assert shown.exit_code == 0, shown.output
+    assert "calibration error" in shown.stdout
+    assert "Reliability" in shown.stdout
+    report = json.loads(call("evaluate", runs[0], "--calibration", "--json").stdout)
+    assert 0 <= report["after"]["calibration_error"] < 0.1
+    assert report["after"]["brier"] <= report["before"]["brier"]
+    assert report["negatives_per_side"] == 10
+
+
+def test_the_base_rate_moves_probabilities_and_not_the_order(runs: tuple[Path, Path]) -> None:
+    asked = ("predict", runs[0], "--head", "France", "--relation", "borders", "--json")
+    plain, rare = json.loads(call(*asked).stdout), json.loads(call(*asked, "--base-rate", 0.001).stdout)
+    assert [answer["tail"] for answer in plain] == [answer["tail"] for answer in rare]
+    assert all(0 < few["probability"] < many["probability"] < 1 for few, many in zip(rare, plain, strict=True))
+    assert call(*asked, "--base-rate", 1.5).exit_code == 2
+
+
 def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
     assert "Wilcoxon" in call("compare", *runs).stdout
     result = json.loads(call("compare", runs[0], runs[0], "--json").stdout)

@@ -95,8 +95,10 @@ def test_similar_entities_have_the_same_fact(run: transher.Run) -> None:
         head, relation, tail = (int(part[1:]) for part in similar.fact.identifiers)
         assert (head, relation, tail) in known
         assert "e010" not in (similar.fact.head,) or similar.side == "tail"
-    sizes = [similar.similarity for similar in evidence.similar]
-    assert sizes == sorted(sizes, reverse=True)
+    for side in ("head", "tail"):
+        sizes = [similar.similarity for similar in evidence.similar if similar.side == side]
+        assert sizes == sorted(sizes, reverse=True)
+    assert evidence.similar[0].side == "head"
 
 
 def test_influence_is_what_a_step_on_the_triple_does_to_the_score(run: transher.Run) -> None:

@@ -91,7 +91,7 @@ class Search:
                 if number <= standing.units:
                     continue
                 found = self._unit(relation, heads[part], tails, self._least(standing.facts))
-                facts = self._kept(standing.facts.joined(found), 2 * self.wanted.best)
+                facts = self._kept(standing.facts.joined(found), 2 * self.wanted.best) if len(found) else standing.facts
                 standing = Standing(number, standing.pairs + len(heads[part]) * len(tails), facts)
                 yield standing
         yield Standing(number, self.pairs, self._kept(standing.facts, self.wanted.best).ordered())

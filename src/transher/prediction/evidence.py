@@ -117,7 +117,8 @@ def rule_in_words(rule: RuleEvidence) -> str:
 def explain(
     run: Run, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
 ) -> Evidence:
-    """Evidence for and against a triple, given in names or identifiers; at most `limit` entries of each kind."""
+    """Evidence for and against a triple, given in names or identifiers; at most `limit` entries of each kind
+    and side."""
     graph = run.graph
     asked = graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail)
     return explain_ids(run, asked, limit=limit, base_rate=base_rate)
@@ -175,7 +176,8 @@ def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
 
 
 def _similar(run: Run, asked: tuple[int, int, int], limit: int) -> list[SimilarEvidence]:
-    """Entities with this relation to this answer, by the cosine between their rows and the asked one's."""
+    """Entities with this relation to this answer, the nearest first by the cosine between their rows and the head's;
+    then other answers of the same head that are near the tail."""
     head, relation, tail = asked
     found = []
     for side, entity, others in (
@@ -191,7 +193,7 @@ def _similar(run: Run, asked: tuple[int, int, int], limit: int) -> list[SimilarE
                 _fact(run.graph, other, relation, tail) if side == "head" else _fact(run.graph, head, relation, other)
             )
             found.append(SimilarEvidence(side, float(likeness[place]), fact))  # type: ignore[arg-type]
-    return sorted(found, key=lambda similar: -similar.similarity)[:limit]
+    return found
 
 
 def _influences(run: Run, asked: tuple[int, int, int], limit: int) -> list[Influence]:
