@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
+from transher.command_line import as_json, load_run, print_json, threads_option, use_threads
 from transher.errors import UsageError
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
-_threads = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 
 
 @click.command()
@@ -25,8 +23,8 @@ _threads = click.option("--threads", type=click.IntRange(min=1), help="How many 
 @click.option("--results", "results_folder", type=click.Path(path_type=Path),
               help="Folder for the results: results, or beside the runs with --quick.")  # fmt: skip
 @click.option("--render", is_flag=True, help="Train nothing: only rewrite the tables in README and docs.")
-@_threads
-@_as_json
+@threads_option
+@as_json
 def reproduce(
     benchmark: str | None,
     models: tuple[str, ...],
@@ -46,7 +44,6 @@ def reproduce(
     """
     from transher.analysis import experiments
     from transher.analysis.tables import rewrite
-    from transher.command_line import print_json, use_threads
     from transher.display import TrainingDisplay, note
 
     if render:
@@ -98,23 +95,22 @@ def _tell_rewritten(paths: list[Path]) -> None:
 @click.argument("run_folders", metavar="RUN [RUN]...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report"), show_default=True,
               help="Folder for the page and its pictures.")  # fmt: skip
-@_threads
-@_as_json
+@threads_option
+@as_json
 def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
     """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
-    from transher.cli import _load_run, _print_json, _use_threads
     from transher.display import note, progress_bar
 
     _require("matplotlib", "report", "a report")
     from transher.analysis.report import write_report
 
-    _use_threads(threads)
-    runs = [_load_run(folder) for folder in run_folders]
+    use_threads(threads)
+    runs = [load_run(folder) for folder in run_folders]
     with progress_bar("analysing") as update:
         page = write_report(runs, out, progress=update)
     pictures = sorted(path.name for path in out.glob("*.png"))
     if as_json:
-        _print_json({"page": str(page), "pictures": pictures})
+        print_json({"page": str(page), "pictures": pictures})
     else:
         note(f"The report is {page}; beside it, {len(pictures)} pictures as PNG and SVG.")
 
@@ -132,8 +128,8 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
 @click.option("--space", "ranges", multiple=True, metavar="KEY=a,b,c|lo:hi|log:lo:hi",
               help="What to search; start, γ, λ and learning rate by default.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the trainings and of the search.")
-@_threads
-@_as_json
+@threads_option
+@as_json
 def search(
     graph_name: str,
     out: Path,
@@ -151,13 +147,13 @@ def search(
 
     The same command goes on with a search that was stopped. The best recipe so far is in OUT/best.toml.
     """
-    from transher.cli import _choose_recipe, _load_graph, _print_json, _use_threads
+    from transher.cli import _choose_recipe, _load_graph
     from transher.display import SearchDisplay, note, print_recipe, print_table
 
     _require("optuna", "search", "a search")
     from transher.training import search as searching
 
-    _use_threads(threads)
+    use_threads(threads)
     graph = _load_graph(graph_name, {})
     base, reason = _choose_recipe(graph, model, recipe_name, settings, seed)
     space = [searching.Range.parse(text) for text in ranges or searching.default_space(base)]
@@ -165,7 +161,7 @@ def search(
     with SearchDisplay(minutes) as display:
         found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
         return
     rows = []
     for part in space:
