@@ -118,6 +118,11 @@ def test_rendering_replaces_only_what_is_between_the_markers(reproduced: Path, t
     assert tables.rewrite(tmp_path, reproduced / "results") == []
 
 
+def test_other_measurements_in_the_folder_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "speed.json").write_text('{"steps_per_second": 60}')
+    assert results.read_results(tmp_path) == []
+
+
 def test_an_unknown_table_is_an_error() -> None:
     with pytest.raises(InputError, match="no table"):
         tables.render("nonsense-world", [])
