@@ -7,10 +7,8 @@ from pathlib import Path
 
 import click
 
+from transher.command_line import as_json, choose_recipe, load_run, open_graph, print_json, threads_option, use_threads
 from transher.errors import UsageError
-
-_as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
-_threads = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 
 
 @click.command()
@@ -25,8 +23,8 @@ _threads = click.option("--threads", type=click.IntRange(min=1), help="How many 
 @click.option("--results", "results_folder", type=click.Path(path_type=Path),
               help="Folder for the results: results, or beside the runs with --quick.")  # fmt: skip
 @click.option("--render", is_flag=True, help="Train nothing: only rewrite the tables in README and docs.")
-@_threads
-@_as_json
+@threads_option
+@as_json
 def reproduce(
     benchmark: str | None,
     models: tuple[str, ...],
@@ -46,7 +44,6 @@ def reproduce(
     """
     from transher.analysis import experiments
     from transher.analysis.tables import rewrite
-    from transher.command_line import print_json, use_threads
     from transher.display import TrainingDisplay, note
 
     if render:
@@ -98,11 +95,10 @@ def _tell_rewritten(paths: list[Path]) -> None:
 @click.argument("run_folders", metavar="RUN [RUN]...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("report"), show_default=True,
               help="Folder for the page and its pictures.")  # fmt: skip
-@_threads
-@_as_json
+@threads_option
+@as_json
 def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
     """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
-    from transher.command_line import load_run, print_json, use_threads
     from transher.display import note, progress_bar
 
     _require("matplotlib", "report", "a report")
@@ -132,8 +128,8 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
 @click.option("--space", "ranges", multiple=True, metavar="KEY=a,b,c|lo:hi|log:lo:hi",
               help="What to search; start, γ, λ and learning rate by default.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the trainings and of the search.")
-@_threads
-@_as_json
+@threads_option
+@as_json
 def search(
     graph_name: str,
     out: Path,
@@ -151,7 +147,6 @@ def search(
 
     The same command goes on with a search that was stopped. The best recipe so far is in OUT/best.toml.
     """
-    from transher.command_line import choose_recipe, open_graph, print_json, use_threads
     from transher.display import SearchDisplay, note, print_recipe, print_table
 
     _require("optuna", "search", "a search")

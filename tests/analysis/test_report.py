@@ -108,6 +108,8 @@ def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> No
     known = graph.all_triples[(graph.all_triples[:, 0] == head) & (graph.all_triples[:, 1] == relation), 2]
     assert not set(top.tolist()) & (set(known.tolist()) - {tail})
     assert len(top) == cases.TOP
+    case = cases.Case(head, relation, int(top[2]), "tail")
+    assert cases.answer_rank(subject, case) == 3
 
 
 def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) -> None:

@@ -118,13 +118,18 @@ def test_rendering_replaces_only_what_is_between_the_markers(reproduced: Path, t
     assert tables.rewrite(tmp_path, reproduced / "results") == []
 
 
+def test_other_measurements_in_the_folder_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "speed.json").write_text('{"steps_per_second": 60}')
+    assert results.read_results(tmp_path) == []
+
+
 def test_an_unknown_table_is_an_error() -> None:
     with pytest.raises(InputError, match="no table"):
         tables.render("nonsense-world", [])
 
 
 def test_figures_below_the_papers_are_called_not_reached() -> None:
-    metrics = {"mrr": 0.341, "hits@1": 0.25, "hits@3": 0.37, "hits@10": 0.5}
+    metrics = {"mrr": 0.3413, "hits@1": 0.25, "hits@3": 0.37, "hits@10": 0.5}
     run = {
         "kind": "run",
         "experiment": {"benchmark": "fb15k-237", "model": "transher", "variant": "main", "seed": 0},
@@ -133,5 +138,7 @@ def test_figures_below_the_papers_are_called_not_reached() -> None:
     }
     table = tables.render("results-fb15k-237", [run])
     published = tables.paper()["results"]["fb15k-237"]["transher"]["mrr"]
-    assert f"not reached: {0.341 - published:+.3f}" in table
+    assert f"not reached: {0.3413 - published:+.3f}" in table
+    assert "| TranSHER | .341 (.360)" in table
     assert "| PairRE | not run (.351)" in table
+    assert "| PairRE | not run (.5208)" in tables.render("results-ogbl-wikikg2", [])

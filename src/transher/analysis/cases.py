@@ -91,15 +91,30 @@ def _table(case: Case, subjects: Sequence[Subject]) -> Cells:
         columns.append(graph.entities.labels(best))
         marked |= {(row, column) for row in np.flatnonzero(best == case.answer).tolist()}
     rows = [[str(place + 1), *(column[place] for column in columns)] for place in range(min(map(len, columns)))]
+    rows.append(["rank of the answer", *(f"{answer_rank(subject, case):,}" for subject in subjects)])
     return Cells(["", *(subject.label for subject in subjects)], rows, frozenset(marked), f"{query} → {answer}")
 
 
-def filtered_top(subject: Subject, case: Case) -> NDArray[np.int64]:
-    """The best candidates without the known answers, except the one that is asked for."""
+def other_answers(subject: Subject, case: Case) -> NDArray[np.int32]:
+    """The known answers of a query but for the one that is asked for."""
     triples = subject.run.graph.all_triples
     given, asked = (0, 2) if case.side == "tail" else (2, 0)
     known = np.unique(triples[(triples[:, given] == case.anchor) & (triples[:, 1] == case.relation), asked])
-    known = known[known != case.answer]
+    return np.asarray(known[known != case.answer])
+
+
+def answer_rank(subject: Subject, case: Case) -> int:
+    """1 + how many candidates, other answers left out, are better."""
+    anchor, relation = torch.tensor([case.anchor]), torch.tensor([case.relation])
+    scores = subject.run.scorer.scores(anchor, relation, case.side)[0].numpy()
+    better = scores > scores[case.answer]
+    better[other_answers(subject, case)] = False
+    return 1 + int(better.sum())
+
+
+def filtered_top(subject: Subject, case: Case) -> NDArray[np.int64]:
+    """The best candidates, other answers left out."""
+    known = other_answers(subject, case)
     excluded = Known(torch.tensor([0]), torch.tensor([len(known)]), torch.from_numpy(known))
     count = min(TOP, subject.run.scorer.entity_count)
     _, ids = top_candidates(

@@ -20,6 +20,7 @@ from transher.models.model import Model
 from transher.run import Run, load
 from transher.training.recipe import Recipe
 
+KINDS = ("run", "comparison")
 DIGITS = 6  # more is noise, and makes files differ from machine to machine
 _INLINE_FROM = 3  # from this depth on, a value stands on one line
 

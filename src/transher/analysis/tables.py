@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from transher.analysis.experiments import ABLATIONS, MAIN, MODELS, STRATEGIES
+from transher.analysis.experiments import ABLATIONS, MAIN, MODELS, STRATEGIES, recipe_name
 from transher.analysis.results import read_results
 from transher.errors import InputError
 from transher.files import write_text
@@ -60,7 +60,7 @@ def results_table(benchmark: str, results: Sequence[Result]) -> str:
     rows = []
     for model in MODELS:
         runs, figures = _runs(results, model, MAIN), published.get(model, {})
-        if runs or figures:
+        if runs or figures or recipe_name(benchmark, model):
             cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS]
             rows.append([TITLES[model], *cells, str(len(runs) or ""), _minutes(runs), _reached(runs, figures)])
     headers = ["ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10", "seeds", "training minutes", "paper's MRR"]
@@ -73,9 +73,9 @@ def _ogb_table(published: dict[str, dict[str, float]], results: Sequence[Result]
     for model, figures in published.items():
         runs = _runs(results, model, MAIN)
         valid = [run["validation_mrr"] for run in runs if run["validation_mrr"] is not None]
-        ours = _figure(mean(valid)) if valid else "not run"
-        test = f"{_over_seeds(runs, 'mrr')} ({_figure(figures['mrr'])})"
-        rows.append([TITLES[model], test, f"{ours} ({_figure(figures['valid_mrr'])})", _reached(runs, figures)])
+        ours = _figure(mean(valid), 4) if valid else "not run"
+        test = f"{_over_seeds(runs, 'mrr', digits=4)} ({_figure(figures['mrr'], 4)})"
+        rows.append([TITLES[model], test, f"{ours} ({_figure(figures['valid_mrr'], 4)})", _reached(runs, figures)])
     return _markdown(["ours (paper's)", "test MRR", "validation MRR", "paper's MRR"], rows)
 
 
@@ -204,20 +204,17 @@ def _mean(runs: Sequence[Result], metric: str) -> float:
     return mean(_values(runs, metric))
 
 
-def _over_seeds(runs: Sequence[Result], metric: str, side: str | None = None, kind: str = "") -> str:
+def _over_seeds(runs: Sequence[Result], metric: str, side: str | None = None, kind: str = "", digits: int = 3) -> str:
     values = _values(runs, metric, side, kind)
     if not values:
         return "–" if runs else "not run"
-    spread = f" ± {stdev(values):.3f}".replace("0.", ".") if len(values) > 1 else ""
-    return _figure(mean(values)) + spread
+    spread = f" ± {_figure(stdev(values), digits)}" if len(values) > 1 else ""
+    return _figure(mean(values), digits) + spread
 
 
-def _figure(value: float | None) -> str:
+def _figure(value: float | None, digits: int = 3) -> str:
     """.360, as the field prints it; OGB's figures have four digits."""
-    if value is None:
-        return "–"
-    text = f"{value:.4f}" if round(value, 3) != value and len(f"{value:g}") == 6 else f"{value:.3f}"
-    return text.removeprefix("0")
+    return "–" if value is None else f"{value:.{digits}f}".removeprefix("0")
 
 
 def _minutes(runs: Sequence[Result]) -> str:
