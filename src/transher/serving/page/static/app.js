@@ -15,7 +15,7 @@ const VIEWS = { home, entity, ask, relation, relations, map };
 const LINKS = [["home", "Find"], ["ask", "Ask"], ["relations", "Relations"], ["map", "Map"]];
 const main = document.getElementById("main");
 
-function header({ view, run, parameters }) {
+function header({ view, run }) {
   const chosen = view === "relation" ? "relations" : view === "entity" ? "home" : view;
   document.getElementById("top").replaceChildren(
     h("a", { class: "brand", href: link("home"), "aria-label": "transher, first page" },
@@ -30,12 +30,9 @@ function header({ view, run, parameters }) {
     allRuns().length > 1 ? h("div", { class: "segments", role: "group", "aria-label": "Run" }, allRuns().map((other) =>
       h("button", {
         "aria-pressed": String(other === run), title: `${other.model} on ${other.graph}`,
-        onclick: () => go(view === "home" ? "home" : view, sameView(view, parameters), other),
+        onclick: () => go(current().view, { ...current().parameters, run: undefined }, other),
       }, other.key))) : "");
 }
-
-// What of a view's address still means something in another run.
-const sameView = (view, parameters) => Object.fromEntries(Object.entries(parameters).filter(([key]) => key !== "run"));
 
 let drawn = 0;
 
@@ -50,6 +47,7 @@ async function draw() {
     const title = main.querySelector("h1")?.textContent;
     document.title = title ? `${title} · transher` : "transher";
     if (turn > 1) window.scrollTo(0, 0);
+    if (matchMedia("(pointer: fine)").matches) main.querySelector("[autofocus]")?.focus();
   } catch (error) {
     if (turn === drawn) main.replaceChildren(h("section", { class: "card" }, h("h1", {}, "Not found"), failure(error)));
   }

@@ -3,31 +3,48 @@
 import { ofRun } from "./api.js";
 import { h } from "./dom.js";
 import { entityLink, factList, loading, relationLink } from "./parts.js";
-import { allRuns, current, go } from "./route.js";
+import { allRuns, current, keep, step } from "./route.js";
 import { typeahead } from "./typeahead.js";
 
 const PARTS = ["head", "relation", "tail"];
-const HINTS = { head: "Who or what?", relation: "… is how related to …", tail: "Who or what?" };
+const HINTS = { head: "Who or what", relation: "is related how", tail: "to whom or what?" };
 
 export async function ask(run, parameters) {
-  const given = PARTS.filter((part) => parameters[part]);
-  const labels = Object.fromEntries(await Promise.all(given.map(async (part) => [part, await label(run, part, parameters[part])])));
-  const change = (part, value) => go("ask", { ...current().parameters, [part]: value, why: undefined, run: undefined });
-  const fields = PARTS.map((part) => h("div", { class: "part" },
-    h("span", { class: "caption" }, part),
-    typeahead({
-      label: part, placeholder: given.length === 2 && !parameters[part] ? "?" : HINTS[part], value: labels[part] ?? "",
-      kinds: [part === "relation" ? "relations" : "entities"],
+  const state = Object.fromEntries([...PARTS, "known", "why"].map((part) => [part, parameters[part]]));
+  const labels = await Promise.all(PARTS.map((part) => (state[part] ? label(run, part, state[part]) : "")));
+  const place = h("div", {});
+  const inputs = {};
+
+  const refresh = () => {
+    const given = PARTS.filter((part) => state[part]);
+    for (const part of PARTS) inputs[part].placeholder = given.length === 2 && !state[part] ? "?" : HINTS[part];
+    place.replaceChildren(given.length >= 2 ? answers(state, given) : hints(given));
+  };
+  // Only the answers are drawn anew: whoever goes on typing keeps the field.
+  const change = (part, value) => {
+    state[part] = value;
+    state.why = undefined;
+    step("ask", state);
+    refresh();
+    if (value && PARTS.filter((other) => state[other]).length === 1) inputs[part === "relation" ? "head" : "relation"].focus();
+  };
+  const fields = PARTS.map((part, column) => {
+    const field = typeahead({
+      label: part, placeholder: HINTS[part], value: labels[column], kinds: [part === "relation" ? "relations" : "entities"],
       choose: (_, item) => change(part, item?.identifier),
-    })));
+    });
+    inputs[part] = field.querySelector("input");
+    return h("div", { class: "part" }, h("span", { class: "caption" }, part), field);
+  });
+  refresh();
   return [
     h("div", { class: "title" }, h("h1", {}, "Ask"), h("p", { class: "quiet" }, "Fill in two, and the third is found. Fill in all three, and the fact is judged.")),
     h("div", { class: "query" }, fields),
     h("label", { class: "toggle" }, h("input", {
-      type: "checkbox", checked: parameters.known === "hide",
+      type: "checkbox", checked: state.known === "hide",
       onchange: (event) => change("known", event.target.checked ? "hide" : undefined),
     }), " only what is not known yet"),
-    given.length >= 2 ? answers(parameters, given) : hints(given),
+    place,
   ];
 }
 
@@ -55,7 +72,13 @@ function answers(parameters, given) {
     loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
       ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest }), (found) => [
         factList(run.key, found.answers.filter((fact) => fact.known || fact.head.identifier !== fact.tail.identifier || !asked), show, "No answers: all that fits is known already.",
-          (fact) => !asked || fact[asked].identifier === parameters.why),
+          {
+            isOpen: (fact) => !asked || fact[asked].identifier === parameters.why,
+            opened: (fact) => {
+              parameters.why = asked && fact[asked].identifier;
+              keep("ask", parameters);
+            },
+          }),
         h("p", { class: "quiet small" }, `${found.milliseconds.toFixed(1)} ms`),
       ])));
 }

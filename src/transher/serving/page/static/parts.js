@@ -48,19 +48,21 @@ export function bar(fact, facts) {
 }
 
 // Ranked facts, each of which opens to its evidence. `shown` says which part of a fact a line names.
-export function factList(run, facts, shown, empty = "Nothing to show.", opened = null) {
+export function factList(run, facts, shown, empty = "Nothing to show.", { isOpen = () => false, opened = () => {} } = {}) {
   if (!facts.length) return h("p", { class: "quiet" }, empty);
   return h("ol", { class: "facts" }, facts.map((fact) => {
     const place = h("div", { class: "evidence" });
     const details = h("details", {
       ontoggle: () => {
-        if (details.open && !place.hasChildNodes()) showEvidence(run, fact, place);
+        if (!details.open || place.hasChildNodes()) return;
+        showEvidence(run, fact, place);
+        opened(fact);
       },
     },
     h("summary", { title: "Why?" },
       h("span", { class: "what" }, shown(fact), fact.known && h("span", { class: "tag" }, "known")), bar(fact, facts)),
     place);
-    if (opened !== null && opened(fact)) details.open = true;
+    details.open = isOpen(fact);
     return h("li", {}, details);
   }));
 }

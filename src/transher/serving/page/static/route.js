@@ -12,7 +12,7 @@ export function current() {
 }
 
 export function link(view, parameters = {}, run = current().run) {
-  const given = Object.entries({ ...(runs.length > 1 ? { run: run.key } : {}), ...parameters });
+  const given = Object.entries({ ...parameters, run: runs.length > 1 ? run.key : undefined });
   const query = new URLSearchParams(given.filter(([, value]) => value !== undefined && value !== null && value !== ""));
   const text = query.toString();
   return `#/${view === "home" ? "" : view}${text ? `?${text}` : ""}`;
@@ -20,5 +20,6 @@ export function link(view, parameters = {}, run = current().run) {
 
 export const go = (view, parameters, run) => { location.hash = link(view, parameters, run); };
 
-// The address changes with the view, without drawing it anew.
+// The address changes with the view, without drawing it anew: as a step to go back from, or in place.
+export const step = (view, parameters) => history.pushState(null, "", link(view, parameters));
 export const keep = (view, parameters) => history.replaceState(null, "", link(view, parameters));

@@ -1,0 +1,150 @@
+"""The page in a real browser: what a person does with it, by mouse, keyboard and finger."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.serving.process import Server
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium to show the page in: apt-get install chromium", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="pip install playwright, to drive Chromium")
+expect = playwright.expect
+
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+PHONE = {"width": 375, "height": 760}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser: Any, server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A page that must neither fail, nor break its own security policy, nor ask any other machine for anything."""
+    context = browser.new_context(base_url=server.url, **getattr(request, "param", {}))
+    context.set_default_timeout(20_000)
+    expect.set_options(timeout=20_000)
+    shown = context.new_page()
+    faults: list[str] = []
+    shown.on("pageerror", lambda error: faults.append(str(error)))
+    shown.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
+    shown.on("request", lambda sent: None if sent.url.startswith((server.url, "blob:")) else faults.append(sent.url))
+    yield shown
+    context.close()
+    assert not faults
+
+
+def _is_fault(message: Any) -> bool:
+    """A refused request is written to the console too, and is no fault of the page."""
+    return message.type == "error" and "Failed to load resource" not in message.text
+
+
+def test_a_name_is_typed_found_and_opened_by_keyboard_alone(page: Any) -> None:
+    page.goto("/")
+    expect(page.get_by_role("combobox")).to_be_focused()
+    page.keyboard.type("Frnace")
+    expect(page.get_by_role("option", name="France")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("France")
+    assert "#/entity" in page.url
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("world")
+
+
+def test_an_entity_shows_known_and_predicted_facts_neighbours_and_similar_ones(page: Any) -> None:
+    page.goto("/#/entity?name=country/FR")
+    expect(page.locator(".known-facts .chip", has_text="Spain").first).to_be_visible()
+    expect(page.locator(".facts .bar").first).to_be_visible()
+    expect(page.locator(".graph .edge.known").first).to_be_attached()
+    expect(page.locator(".graph .edge.predicted").first).to_be_attached()
+    assert page.locator(".similar li").count() == 8
+    page.locator(".similar a").first.click()
+    expect(page.get_by_role("heading", level=1)).not_to_have_text("France")
+
+
+def test_a_question_is_asked_answered_by_two_runs_and_explained(page: Any) -> None:
+    page.goto("/#/ask")
+    page.get_by_role("combobox", name="head", exact=True).fill("France")
+    page.get_by_role("option", name="France").first.click()
+    page.get_by_role("combobox", name="relation", exact=True).fill("bord")
+    page.get_by_role("option", name="borders").click()
+    expect(page.locator(".columns .facts")).to_have_count(2)
+    expect(page.locator(".facts .value").first).to_have_text(re.compile("%"))
+    page.locator(".facts summary .value").first.click()
+    expect(page.locator(".evidence h4").first).to_be_visible()
+    page.reload()
+    expect(page.locator(".evidence h4").first).to_be_visible()  # the address keeps what was opened
+    page.get_by_label("only what is not known yet").check()
+    expect(page.locator(".facts .tag")).to_have_count(0)
+    assert "known=hide" in page.url
+
+
+def test_a_relation_shows_what_it_is_and_its_missing_facts_can_be_downloaded(page: Any) -> None:
+    page.goto("/#/relations")
+    page.get_by_role("link", name="borders").click()
+    expect(page.locator(".badge").first).to_have_text("N-to-N")
+    expect(page.locator(".strip rect")).to_have_count(16)
+    expect(page.get_by_text("If A").first).to_be_visible()
+    expect(page.get_by_text("MRR")).to_be_visible()
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Download").click()
+    assert started.value.path().read_text("utf-8").startswith("head\trelation\ttail")
+
+
+def test_the_map_is_searched_coloured_and_moved_and_its_address_keeps_it(page: Any) -> None:
+    page.goto("/#/map")
+    page.get_by_role("button", name="Community").click()
+    expect(page.get_by_role("button", name="Community")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".legend-entry").first).to_be_visible()
+    page.get_by_role("combobox", name="Find on the map").fill("Kenya")
+    page.get_by_role("option", name="Kenya").first.click()
+    page.wait_for_url(re.compile(r"at=country.*zoom="))
+    before = page.url
+    page.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("+")
+    page.wait_for_url(lambda url: url != before)
+    kept = page.url
+    page.reload()
+    expect(page.get_by_role("button", name="Community")).to_have_attribute("aria-pressed", "true")
+    assert page.url == kept
+
+
+def test_a_name_that_looks_like_markup_stays_text(page: Any) -> None:
+    page.goto("/#/entity?name=" + "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("<img src=x onerror=alert(1)>")
+    assert page.locator("main img").count() == 0
+
+
+@pytest.mark.parametrize("page", [{"viewport": PHONE, "has_touch": True}], indirect=True)
+@pytest.mark.parametrize("view", ["", "entity?name=country/FR", "ask?head=country/FR&relation=borders", "relations"])
+def test_on_a_phone_nothing_sticks_out(page: Any, view: str) -> None:
+    page.goto(f"/#/{view}")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+    page.wait_for_selector("[aria-busy]", state="detached")
+    assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_light_and_dark_follow_the_system(page: Any) -> None:
+    page.goto("/")
+    papers = set()
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        papers.add(page.evaluate("() => getComputedStyle(document.body).backgroundColor"))
+    assert len(papers) == 2
