@@ -108,10 +108,9 @@ def whole_way(folder: Path, steps: int) -> dict[str, Any]:
     lap("draw candidates")
     trainer = Trainer(graph, _recipe(K, NEGATIVES), folder)
     prepare_seconds = lap("index and tables")
-    # Its peak comes before the large tables, whose memory would hide it.
     small = Trainer(_small_graph(), _recipe(K, NEGATIVES), folder)
-    times = _in_turns({"step": trainer, "small_step": small}, steps)
-    lap(f"{steps} steps of each")
+    times = _in_turns({"step": trainer, "small_step": small}, steps, seconds=300)
+    lap(f"{times['step']['steps']} steps of each, {1e3 * times['step']['median']:.1f} ms")
     trainer.save()
     checkpoint_seconds = lap("checkpoint")
     write_seconds = _plain_write(folder, trainer)
@@ -147,16 +146,20 @@ def sweeps(steps: int) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for name, recipes in shapes.items():
         trainers = {value: Trainer(graph, recipe, Path(tempfile.gettempdir())) for value, recipe in recipes}
-        times = _in_turns(trainers, min(steps, 200))
+        times = _in_turns(trainers, min(steps, 200), seconds=60)
         found[name] = [{"value": value, "step": step} for value, step in times.items()]
         _note(f"{name}: " + ", ".join(f"{value}: {step['median'] * 1e3:.1f} ms" for value, step in times.items()))
     return found
 
 
-def _in_turns(trainers: dict[Any, Trainer], steps: int) -> dict[Any, dict[str, float]]:
-    """Seconds of a step, sampling and all: best, median and mean. The first turn of each warms up."""
+def _in_turns(trainers: dict[Any, Trainer], steps: int, seconds: float) -> dict[Any, dict[str, float]]:
+    """Seconds of a step, sampling and all: best, median and mean. The first turn of each warms up. Ends early when it
+    has taken `seconds` and all have had two turns."""
+    end = time.monotonic() + seconds
     times: dict[Any, list[float]] = {name: [] for name in trainers}
     for first in range(0, steps, TURN):
+        if first >= 2 * TURN and time.monotonic() > end:
+            break
         for name, trainer in trainers.items():
             for step in range(first, min(first + TURN, steps)):
                 start = time.perf_counter()
@@ -164,7 +167,7 @@ def _in_turns(trainers: dict[Any, Trainer], steps: int) -> dict[Any, dict[str, f
                 times[name].append(time.perf_counter() - start)
     late = {name: taken[TURN:] or taken for name, taken in times.items()}
     return {
-        name: {"best": min(taken), "median": median(taken), "mean": sum(taken) / len(taken)}
+        name: {"best": min(taken), "median": median(taken), "mean": sum(taken) / len(taken), "steps": len(taken)}
         for name, taken in late.items()
     }
 

@@ -229,7 +229,19 @@ def growth_table(results: Results) -> str:
         ]
         for row in growth["rows"]
     ]
-    return _markdown(headers, rows)
+    return _markdown(headers, rows) + "\n\n" + _growth_aims(growth["rows"][-1])
+
+
+def _growth_aims(row: Results) -> str:
+    """What the largest graph was to stay under."""
+    aims = [
+        ("start-up (load, index, tables), s", row["start_up_seconds"], 120.0),
+        ("step, times that on the small graph", row["step_ratio"], 1.5),
+        ("checkpoint, times its plain write", row["checkpoint_seconds"] / row["write_seconds"], 1.0),
+        ("peak memory, GB", row["peak_bytes"] / 1e9, row["memory_limit"] / 1e9),
+    ]
+    rows = [[title, f"{aim:.2f}", f"{found:.2f}", "yes" if found <= aim else "no"] for title, found, aim in aims]
+    return _markdown([f"aim at {row['entities']:,} entities", "at most", "reached", ""], rows)
 
 
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {

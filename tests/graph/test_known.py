@@ -61,3 +61,13 @@ def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each():
     index = KnownAnswers(triples, 100_000, 500, "tail")
     assert time.perf_counter() - start < 5
     assert index._sorted_keys.nbytes + index.answers.nbytes <= 12 * len(triples)
+
+
+@given(triples=some_triples)
+def test_many_queries_at_once_find_what_few_find(triples):
+    index = KnownAnswers(triples, ENTITIES, RELATIONS, "tail")
+    few = index.ranges(triples[:, 0], triples[:, 1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known, "_MANY_QUERIES", 0)
+        many = index.ranges(triples[:, 0], triples[:, 1])
+    assert [part.tolist() for part in many] == [part.tolist() for part in few]
