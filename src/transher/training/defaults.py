@@ -12,16 +12,25 @@ def default_recipe(graph: Graph, model: str = "transher") -> Recipe:
     if len(graph.train) < 50_000:
         k, steps, batch, negatives, lr = 128, 4_000, 512, 128, 2e-3
     elif len(graph.entities) < 200_000:
-        k, steps, batch, negatives, lr = 512, 20_000, 1024, 256, 1e-3
+        k, steps, batch, negatives, lr = 512, 20_000, 1024, 512, 1e-3
     else:
         k, steps, batch, negatives, lr = 200, 50_000, 1024, 256, 1e-3
     if model in ("rescal", "transr"):  # k·k numbers a relation
         k = min(k, 64)
+    # On FB15k-237 a tenth of the gradients gave the validation MRR of all of them. Only the scaled-L1 kernel gains by it.
+    share = 0.1 if model in ("transher", "pairre", "transe") else 1.0
     typed = graph.entity_types is not None and bool(graph.candidates)
     return Recipe.parse(
         {
             "model": {"name": model, "k": k, "gamma": _GAMMA.get(model, 6.0), "init": _INIT.get(model, "U_U_U")},
-            "training": {"steps": steps, "batch": batch, "negatives": negatives, "lr": lr, "typed": typed},
+            "training": {
+                "steps": steps,
+                "batch": batch,
+                "negatives": negatives,
+                "lr": lr,
+                "typed": typed,
+                "gradient_share": share,
+            },
             "validation": {"every": max(500, steps // 10)},
         },
         "settings",
