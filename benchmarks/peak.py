@@ -80,11 +80,12 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 
 def _loop(kind: int, threads: int, counts: dict[str, float]) -> Callable[[], None]:
-    """A loop that takes some 50 ms on a quiet machine; how many vectors went through it is put into `counts`."""
-    rounds = 10_000
+    """A loop that takes about as long as the kernels: on a busy machine, a longer one would find no quiet moment, and
+    the kernels would look better than they are. How many vectors went through it is put into `counts`."""
+    rounds = 2_000
     start = time.perf_counter()
     native.module.peak(threads, kind, rounds)
-    rounds = max(1_000, int(rounds * 0.05 / (time.perf_counter() - start)))
+    rounds = max(500, int(rounds * 0.005 / (time.perf_counter() - start)))
 
     def run() -> None:
         counts[LOOPS[kind]] = native.module.peak(threads, kind, rounds)
