@@ -51,7 +51,7 @@ def measure(settings: Settings) -> dict[str, Any]:
 def _scorer(name: str, table: torch.Tensor, generator: torch.Generator) -> Scorer:
     model = build_model(ModelSettings(name=name, k=table.shape[1]))
     relations = 0.1 * torch.randn(RELATIONS, model.relation_width, generator=generator)
-    return Scorer(model, table, relations, RELATIONS)
+    return Scorer(model, table, relations, RELATIONS).prepared()
 
 
 def _ours(scorer: Scorer, anchors: torch.Tensor, relations: torch.Tensor) -> Callable[[], Any]:

@@ -228,3 +228,13 @@ def test_translation_is_the_part_called_b(name: str) -> None:
         torch.testing.assert_close(translation, rows[:, 8:])
     else:
         assert translation is None
+
+
+@pytest.mark.parametrize("name", ["transher", "distmult"])
+def test_a_prepared_scorer_gives_the_same_scores(name: str) -> None:
+    scorer = scorer_of(name, 8, 20, 3, seed=0)
+    prepared = scorer.prepared()
+    ids, relations = torch.arange(5), torch.tensor([0, 1, 2, 0, 1])
+    for side in SIDES:
+        assert torch.equal(prepared.scores(ids, relations, side), scorer.scores(ids, relations, side))
+    assert prepared.prepared() is prepared

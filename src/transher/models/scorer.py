@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ class Scorer:
     relation_weights: Tensor
     relation_count: int
     reciprocal: bool = False
+    seen_rows: Tensor | None = None  # entity rows as the score sees them, once `prepared`
 
     @property
     def entity_count(self) -> int:
@@ -30,12 +31,24 @@ class Scorer:
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         """anchors, relations: ids (B,) → the query that asks for `side`."""
         rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
-        seen = self.model.entities(self.entity_weights[anchors])
-        return self.model.query(seen, self.relation_weights[rows], side)
+        return self.model.query(self.candidates(anchors), self.relation_weights[rows], side)
 
     def candidates(self, ids: Tensor | slice = slice(None)) -> Tensor:
-        """Entity rows as the score sees them, (N, d). Asking for all at once copies the table."""
+        """Entity rows as the score sees them, (N, d). Asking for all at once copies the table, unless prepared."""
+        if self.seen_rows is not None:
+            return self.seen_rows[ids]
         return self.model.entities(self.entity_weights[ids])
+
+    @torch.no_grad()
+    def prepared(self) -> Scorer:
+        """The same scores, for whoever asks often: a second table holds the entities as they are seen, so that a query
+        reads it once and computes nothing else."""
+        if self.seen_rows is not None or type(self.model).entities is Model.entities:
+            return self
+        seen = torch.empty_like(self.entity_weights, memory_format=torch.contiguous_format)
+        for start, rows in self.chunks():
+            seen[start : start + len(rows)] = rows
+        return replace(self, seen_rows=seen)
 
     def chunks(self, values: int = 1 << 22) -> Iterator[Chunk]:
         """All entities in order, as (first id, seen rows) of at most `values` numbers."""
