@@ -17,7 +17,7 @@ def default_recipe(graph: Graph, model: str = "transher") -> Recipe:
         k, steps, batch, negatives, lr = 200, 50_000, 1024, 256, 1e-3
     if model in ("rescal", "transr"):  # k·k numbers a relation
         k = min(k, 64)
-    # On FB15k-237 a tenth of the gradients gave the validation MRR of all of them. Only the scaled-L1 kernel gains by it.
+    # On FB15k-237 a tenth of the gradients gave the validation MRR of all. Only the scaled-L1 kernel gains by it.
     share = 0.1 if model in ("transher", "pairre", "transe") else 1.0
     typed = graph.entity_types is not None and bool(graph.candidates)
     return Recipe.parse(
