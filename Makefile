@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*') CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test check bench bench-quick growth clean
+.PHONY: demo test check bench bench-quick growth thinning clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
@@ -30,6 +30,9 @@ bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three mi
 
 growth: $(VENV)/.measuring  ## the whole way on a graph of 2.5 million entities; needs 10 GB of memory
 	$(BIN)/python -m benchmarks.growth $(GROWTH)
+
+thinning: $(VENV)/.measuring  ## quality and time with fewer gradients
+	$(BIN)/python -m benchmarks.thinning
 
 $(VENV)/.installed: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

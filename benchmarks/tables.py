@@ -28,12 +28,14 @@ KERNEL_TITLES = {
 
 
 def read_results(folder: Path) -> Results:
-    """The parts of benchmarks.json, and growth.json as one more part."""
+    """The parts of benchmarks.json, and growth.json and thinning.json as one more part each."""
     results: Results = {}
     if (path := folder / "benchmarks.json").is_file():
         results |= json.loads(path.read_text("utf-8"))
     if (path := folder / "growth.json").is_file():
         results["growth"] = json.loads(path.read_text("utf-8"))
+    if (path := folder / "thinning.json").is_file():
+        results["thinning"] = json.loads(path.read_text("utf-8"))
     return results
 
 
@@ -244,6 +246,28 @@ def _growth_aims(row: Results) -> str:
     return _markdown([f"aim at {row['entities']:,} entities", "at most", "reached", ""], rows)
 
 
+def thinning_table(results: Results) -> str:
+    settings, rows = results["thinning"]["settings"], results["thinning"]["rows"]
+    headers = [
+        "share of the gradients",
+        f"validation MRR after {settings['steps']:,} steps",
+        "training, s",
+        "times all",
+    ]
+    return _markdown(
+        headers,
+        [
+            [
+                f"{row['share']:.0%}",
+                f"{row['mrr']:.4f}",
+                f"{row['seconds']:.1f}",
+                f"{rows[0]['seconds'] / row['seconds']:.2f}",
+            ]
+            for row in rows
+        ],
+    )
+
+
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "aims": ("step", aims_table),
     "step": ("step", step_table),
@@ -253,12 +277,13 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "top": ("top", top_table),
     "loading": ("loading", loading_table),
     "growth": ("growth", growth_table),
+    "thinning": ("thinning", thinning_table),
 }
 
 
 def _source(measured: dict[str, Any], part: str) -> str:
     machine = measured["machine"]
-    command = "make growth" if part == "growth" else "make bench"
+    command = f"make {part}" if part in ("growth", "thinning") else "make bench"
     return (
         f"`{command}`, {measured['date']}, commit {measured['commit']}: {machine['processor']}, {machine['cores']} "
         f"cores, {machine['memory_gb']:.0f} GB, torch {machine['versions']['torch']}; load average "
