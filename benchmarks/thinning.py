@@ -1,4 +1,4 @@
-"""What following fewer gradients costs in quality and gains in time: `python -m benchmarks.thinning`, or `make thinning`.
+"""What following fewer gradients costs and gains: `python -m benchmarks.thinning`, or `make thinning`.
 
 The same short training on FB15k-237 with shares of the negatives' gradients, everything else equal, one after another.
 """
