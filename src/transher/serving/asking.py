@@ -36,8 +36,8 @@ class Predicted(NamedTuple):
     scores: NDArray[np.float64]
     probabilities: NDArray[np.float64] | None
 
-    def only(self, chosen: NDArray[Any]) -> Predicted:
-        """Some of them, by a mask or by positions."""
+    def only(self, chosen: NDArray[Any] | slice) -> Predicted:
+        """Some of them, by a mask, by positions or by a slice."""
         chances = self.probabilities
         return Predicted(self.triples[chosen], self.scores[chosen], None if chances is None else chances[chosen])
 
