@@ -137,7 +137,8 @@ class Explorer(Naming):
                     case _:
                         answers[place] = self._ask_other(query, start)
                         continue
-                groups.setdefault(key, []).append((place, self.entity_id(anchor), self.relation_id(relation)))
+                row = (place, self.entity_id(anchor), self.relation_id(relation))
+                groups.setdefault(key, []).append(row)
             except UnknownNameError as error:
                 answers[place] = error
         for (side, hide), rows in groups.items():

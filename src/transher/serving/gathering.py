@@ -38,19 +38,23 @@ class Gathering(Generic[Question, Answer]):
             raise BusyError(f"This took longer than {self._crew.seconds:g} seconds.", retry_after=5) from None
 
     async def _drain(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
-            batch = [(question, future) for question, future in batch if not future.done()]  # some have gone
-            answers: Sequence[Answer | Exception]
-            try:
-                answers = await self._crew.run(self._answer_all, [question for question, _ in batch])
-            except Exception as error:
-                answers = [error] * len(batch)
-            for (_, future), answer in zip(batch, answers, strict=True):
-                if future.done():
-                    continue
-                if isinstance(answer, Exception):
-                    future.set_exception(answer)
-                else:
-                    future.set_result(answer)
-        self._draining = None
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:TOGETHER], self._waiting[TOGETHER:]
+                await self._answer([(question, future) for question, future in batch if not future.done()])
+        finally:
+            self._draining = None
+
+    async def _answer(self, batch: list[tuple[Question, asyncio.Future[Answer]]]) -> None:
+        answers: Sequence[Answer | Exception]
+        try:
+            answers = await self._crew.run(self._answer_all, [question for question, _ in batch])
+        except Exception as error:
+            answers = [error] * len(batch)
+        for (_, future), answer in zip(batch, answers, strict=True):
+            if future.done():  # who asked has gone
+                continue
+            if isinstance(answer, Exception):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)

@@ -78,16 +78,17 @@ class Naming:
         )
 
     def listed(self, found: Predicted) -> list[s.Fact]:
-        heads, relations, tails = found.triples.T if len(found.triples) else ([], [], [])
+        heads, relations, tails = found.triples.T
+        known = self.facts.answers["tail"].has(heads, relations, tails).tolist()
         chances = [None] * len(found.scores) if found.probabilities is None else found.probabilities.tolist()
         return [
             s.Fact.model_construct(
                 head=head, relation=relation, tail=tail, score=finite(score), probability=finite(chance),
-                known=self.facts.holds(*triple),
+                known=is_known,
             )
-            for head, relation, tail, score, chance, triple in zip(
+            for head, relation, tail, score, chance, is_known in zip(
                 self.entities(heads), self.relations(relations), self.entities(tails),
-                found.scores.tolist(), chances, found.triples.tolist(), strict=True,
+                found.scores.tolist(), chances, known, strict=True,
             )
         ]  # fmt: skip
 
