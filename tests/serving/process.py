@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -24,11 +25,12 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
+        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(
             [sys.executable, "-m", "transher", "serve", *arguments, "--port", str(self.port), "--threads", "1"],
             env=os.environ | (environment or {}),
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            stderr=self._messages,  # a file: nobody reads a pipe, and a full one would stop the server
         )
         deadline = time.monotonic() + 60
         while True:
@@ -38,7 +40,8 @@ class Server:
             except httpx.TransportError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     self.process.kill()
-                    raise AssertionError(self.process.communicate()[1].decode()) from None
+                    self._messages.seek(0)
+                    raise AssertionError(self._messages.read().decode()) from None
                 time.sleep(0.1)
 
     def stop(self) -> int:

@@ -155,6 +155,10 @@ def test_what_cannot_be_answered_says_why_in_json(client: Client, path: str, sta
     assert response.json()["reason"]
 
 
+def test_a_question_about_nobody_says_so(client: Client) -> None:
+    assert client.get(f"{RUN}/predict", params={"head": "Nobody at all", "relation": "borders"}).status_code == 404
+
+
 def test_an_unknown_name_comes_with_suggestions(client: Client) -> None:
     assert "France" in client.get(f"{RUN}/entity", params={"name": "Frnace"}).json()["suggestions"]
 

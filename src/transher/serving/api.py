@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Literal
 
@@ -16,9 +17,11 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from transher.errors import TransherError
 from transher.serving import schemas as s
-from transher.serving.explorer import Explorer, UnknownNameError
+from transher.serving.explorer import Explorer
+from transher.serving.gathering import Gathering
 from transher.serving.guard import Guard
 from transher.serving.metrics import Metrics
+from transher.serving.naming import UnknownNameError
 from transher.serving.page import serve_page
 from transher.serving.workers import BusyError, Workers
 
@@ -108,6 +111,7 @@ def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics)
 
 def _of_a_run(crew: Workers) -> APIRouter:
     router = APIRouter(prefix="/api/runs/{run}", responses=_PROBLEMS)
+    gatherings: dict[str, Gathering[s.Query, str]] = {}
 
     @router.get("/search")
     async def search(explorer: Chosen, text: Name, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> s.Found:
@@ -153,16 +157,18 @@ def _of_a_run(crew: Workers) -> APIRouter:
         headers = {"content-disposition": 'attachment; filename="missing-facts.tsv"'}
         return PlainTextResponse(text, media_type="text/tab-separated-values; charset=utf-8", headers=headers)
 
-    @router.get("/predict")
+    @router.get("/predict", response_model=s.Answers)
     async def predict(
         explorer: Chosen, head: OptionalName = None, relation: OptionalName = None, tail: OptionalName = None,
         top: Top = 10, known: Literal["hide", "mark"] = "mark",
-    ) -> s.Answers:  # fmt: skip
+    ) -> Response:  # fmt: skip
         """The best answers for the one of head, relation and tail that is not given."""
         if sum(part is not None for part in (head, relation, tail)) != 2:
             raise HTTPException(422, "Give two of head, relation and tail: the third is what is asked for.")
         query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known)
-        return await crew.run(explorer.ask, query)
+        if explorer.key not in gatherings:
+            gatherings[explorer.key] = Gathering(crew, partial(_answer_all, explorer))
+        return Response(await gatherings[explorer.key].ask(query), media_type="application/json")
 
     @router.get("/score")
     async def score(explorer: Chosen, head: Name, relation: Name, tail: Name) -> s.Answers:
@@ -178,13 +184,10 @@ def _of_a_run(crew: Workers) -> APIRouter:
     async def batch(explorer: Chosen, body: s.Batch) -> s.BatchResult:
         """Many questions at once; one that cannot be answered says why and does not stop the others."""
 
-        def answer(query: s.Query) -> s.Answers | s.Problem:
-            try:
-                return explorer.ask(query)
-            except UnknownNameError as error:
-                return s.Problem(reason=str(error), suggestions=error.suggestions)
+        def answer_all() -> s.BatchResult:
+            return s.BatchResult.model_construct(answers=[_told(answer) for answer in explorer.ask_all(body.queries)])
 
-        return await crew.run(lambda: s.BatchResult.model_construct(answers=[answer(q) for q in body.queries]))
+        return await crew.run(answer_all)
 
     @router.get("/map", response_model=s.MapView)
     async def embeddings(explorer: Chosen, colour: Literal["type", "community", "degree"] = "type") -> Response:
@@ -198,6 +201,18 @@ def _of_a_run(crew: Workers) -> APIRouter:
         return await crew.run(explorer.place, name)
 
     return router
+
+
+def _answer_all(explorer: Explorer, queries: Sequence[s.Query]) -> list[str | Exception]:
+    """Answers as JSON, written by the thread that found them and not by the one that serves everybody."""
+    answers = explorer.ask_all(queries)
+    return [answer if isinstance(answer, Exception) else answer.model_dump_json() for answer in answers]
+
+
+def _told(answer: s.Answers | Exception) -> s.Answers | s.Problem:
+    if not isinstance(answer, Exception):
+        return answer
+    return s.Problem(reason=str(answer), suggestions=getattr(answer, "suggestions", []))
 
 
 def _handle_errors(app: FastAPI) -> None:

@@ -24,6 +24,7 @@ _WORK = 4_000_000_000  # coordinates: about a second on two cores
 _ANCHORS = 512  # entities for which a relation's missing facts are looked for
 _QUERIES = 32  # for an entity's predicted facts
 _EACH = 24  # answers of one query that may become predicted facts
+_SHOWN = 4  # predicted facts of one query, so that one relation does not fill the list
 _ROWS = 1 << 14  # candidates at a time
 
 Ids = NDArray[np.integer[Any]]
@@ -36,8 +37,8 @@ class Predicted(NamedTuple):
     scores: NDArray[np.float64]
     probabilities: NDArray[np.float64] | None
 
-    def only(self, chosen: NDArray[Any]) -> Predicted:
-        """Some of them, by a mask or by positions."""
+    def only(self, chosen: NDArray[Any] | slice) -> Predicted:
+        """Some of them, by a mask, by positions or by a slice."""
         chances = self.probabilities
         return Predicted(self.triples[chosen], self.scores[chosen], None if chances is None else chances[chosen])
 
@@ -86,8 +87,9 @@ def predicted_facts(run: Run, facts: Facts, types: NDArray[np.int8], entity: int
         if len(relations):
             answers = ask(run, facts, np.full(len(relations), entity), relations, side, _EACH, hide=True)
             for relation, found in zip(relations.tolist(), answers, strict=True):
-                parts.append(found.only(facts.play(relation, side, found.triples[:, 2 if side == "tail" else 0])))
-    return _plausible(_join(parts), facts, types).best(top)
+                fitting = found.only(facts.play(relation, side, found.triples[:, 2 if side == "tail" else 0]))
+                parts.append(_plausible(fitting, facts, types).only(slice(_SHOWN)))
+    return _join(parts).best(top)
 
 
 def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int, top: int) -> Predicted:

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Sequence
 from functools import cached_property
 from threading import Lock
 from typing import Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from transher.errors import TransherError
-from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.graph.vocabulary import Vocabulary
 from transher.prediction.evidence import explain_ids
 from transher.run import Run
 from transher.serving import asking
 from transher.serving import schemas as s
 from transher.serving.asking import Predicted
-from transher.serving.facts import Facts
-from transher.serving.names import NameIndex
+from transher.serving.naming import Naming, UnknownNameError, finite
 from transher.serving.patterns import FoundPattern, relation_patterns
 from transher.serving.plane import Colour, Plane
 
@@ -29,64 +26,15 @@ CELLS = 64  # of a translation's strip
 _PATTERNS = 40
 
 
-class UnknownNameError(TransherError):
-    """A request names what the graph does not have, or what it has several of."""
-
-    def __init__(self, reason: str, suggestions: list[str]) -> None:
-        super().__init__(reason)
-        self.suggestions = suggestions
-
-
-class Explorer:
+class Explorer(Naming):
     """Holds the run's tables once; every index is made at the start, what is slow when it is first asked for."""
 
     def __init__(self, key: str, run: Run) -> None:
-        self.key, self.run, self.graph = key, run, run.graph
-        self.facts = Facts(run.graph)
-        self.types: NDArray[np.int8] = relation_types(run.graph)
-        self.entity_names = NameIndex(run.graph.entities, self.facts.degree)
-        self.relation_names = NameIndex(run.graph.relations, self.facts.count)
+        super().__init__(key, run)
         self.calibrated = run.calibration is not None  # made here, once, where the run has not stored it
         self._quality = run.saved_evaluation()
         self._missing: dict[tuple[int, int], Predicted] = {}
         self._lock, self._evidence_lock = Lock(), Lock()
-
-    # --- names
-
-    def search(self, text: str, limit: int) -> s.Found:
-        return s.Found(
-            entities=self.entities(self.entity_names.search(text, limit)),
-            relations=self.relations(self.relation_names.search(text, limit)),
-        )
-
-    def entity_id(self, text: str) -> int:
-        return _find(self.entity_names, text)
-
-    def relation_id(self, text: str) -> int:
-        return _find(self.relation_names, text)
-
-    def entities(self, ids: Any) -> list[s.Entity]:
-        ids = np.asarray(ids, dtype=np.int64)
-        words = self.graph.entities
-        described = words.descriptions.take(ids).to_pylist() if words.descriptions is not None else [None] * len(ids)
-        return [
-            s.Entity.model_construct(identifier=identifier, name=name, description=description, degree=degree)
-            for identifier, name, description, degree in zip(
-                words.identifiers.take(ids).to_pylist(), words.labels(ids), described,
-                self.facts.degree[ids].tolist(), strict=True,
-            )
-        ]  # fmt: skip
-
-    def relations(self, ids: Any) -> list[s.Relation]:
-        ids = np.asarray(ids, dtype=np.int64)
-        words = self.graph.relations
-        return [
-            s.Relation.model_construct(identifier=identifier, name=name, type=RELATION_TYPES[kind], triples=triples)
-            for identifier, name, kind, triples in zip(
-                words.identifiers.take(ids).to_pylist(), words.labels(ids),
-                self.types[ids].tolist(), self.facts.count[ids].tolist(), strict=True,
-            )
-        ]  # fmt: skip
 
     # --- views
 
@@ -127,7 +75,7 @@ class Explorer:
     def predicted(self, text: str, top: int) -> s.Answers:
         start = time.perf_counter()
         found = asking.predicted_facts(self.run, self.facts, self.types, self.entity_id(text), top)
-        return self._answers("tail", found, start)
+        return self.answers("tail", found, start)
 
     def similar(self, text: str, top: int) -> list[s.Similar]:
         found = asking.similar(self.run, self.entity_id(text), top)
@@ -151,7 +99,7 @@ class Explorer:
             strip=strip,
             strip_width=width,
             quality=_brief(quality) if quality else None,
-            examples=self._listed(asking.score(self.run, np.insert(best, 1, id, axis=1))),
+            examples=self.listed(asking.score(self.run, np.insert(best, 1, id, axis=1))),
         )
 
     def missing(self, text: str, top: int) -> s.Answers:
@@ -163,24 +111,52 @@ class Explorer:
             if len(self._missing) > 300:
                 self._missing.clear()
             self._missing[id, top] = found
-        return self._answers("tail", found, start)
+        return self.answers("tail", found, start)
 
     # --- questions
 
     def ask(self, query: s.Query) -> s.Answers:
         """The best answers for what is not given; the triple's own score where nothing is left open."""
+        answer = self.ask_all([query])[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def ask_all(self, queries: Sequence[s.Query]) -> list[s.Answers | Exception]:
+        """Many at once: those for the same side go by the table together. What cannot be answered has an exception."""
         start = time.perf_counter()
-        hide = query.known == "hide"
+        answers: list[s.Answers | Exception] = [TransherError("not answered")] * len(queries)
+        groups: dict[tuple[s.Side, bool], list[tuple[int, int, int]]] = {}
+        for place, query in enumerate(queries):
+            try:
+                match query.head, query.relation, query.tail:
+                    case (str(anchor), str(relation), None):
+                        key: tuple[s.Side, bool] = ("tail", query.known == "hide")
+                    case (None, str(relation), str(anchor)):
+                        key = ("head", query.known == "hide")
+                    case _:
+                        answers[place] = self._ask_other(query, start)
+                        continue
+                row = (place, self.entity_id(anchor), self.relation_id(relation))
+                groups.setdefault(key, []).append(row)
+            except UnknownNameError as error:
+                answers[place] = error
+        for (side, hide), rows in groups.items():
+            places, anchors, relations = (np.array(column) for column in zip(*rows, strict=True))
+            top = max(queries[place].top for place in places)
+            found = asking.ask(self.run, self.facts, anchors, relations, side, top, hide)
+            for place, predicted in zip(places.tolist(), found, strict=True):
+                answers[place] = self.answers(side, predicted.only(slice(queries[place].top)), start)
+        return answers
+
+    def _ask_other(self, query: s.Query, start: float) -> s.Answers:
         match query.head, query.relation, query.tail:
-            case (str(head), str(relation), None):
-                return self._ask_entities(head, relation, "tail", query.top, hide, start)
-            case (None, str(relation), str(tail)):
-                return self._ask_entities(tail, relation, "head", query.top, hide, start)
             case (str(head), None, str(tail)):
+                hide = query.known == "hide"
                 return self._ask_relations(self.entity_id(head), self.entity_id(tail), query.top, hide, start)
             case (str(head), str(relation), str(tail)):
                 triple = [self.entity_id(head), self.relation_id(relation), self.entity_id(tail)]
-                return self._answers("tail", asking.score(self.run, np.array([triple])), start)
+                return self.answers("tail", asking.score(self.run, np.array([triple])), start)
         raise UnknownNameError("Give two of head, relation and tail: the third is what is asked for.", [])
 
     def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
@@ -223,37 +199,12 @@ class Explorer:
 
     # --- within
 
-    def _ask_entities(self, anchor: str, relation: str, side: Any, top: int, hide: bool, start: float) -> s.Answers:
-        anchors, relations = np.array([self.entity_id(anchor)]), np.array([self.relation_id(relation)])
-        found = asking.ask(self.run, self.facts, anchors, relations, side, top, hide)[0]
-        return self._answers(side, found, start)
-
     def _ask_relations(self, head: int, tail: int, top: int, hide: bool, start: float) -> s.Answers:
         ids = np.arange(len(self.graph.relations))
         if hide:
             ids = ids[[not self.facts.holds(head, int(id), tail) for id in ids]]
         triples = np.stack([np.full(len(ids), head), ids, np.full(len(ids), tail)], 1)
-        return self._answers("relation", asking.score(self.run, triples).best(top), start)
-
-    def _answers(self, asked: Any, found: Predicted, start: float) -> s.Answers:
-        elapsed = 1000 * (time.perf_counter() - start)
-        return s.Answers.model_construct(
-            run=self.key, asked=asked, answers=self._listed(found), milliseconds=round(elapsed, 3)
-        )
-
-    def _listed(self, found: Predicted) -> list[s.Fact]:
-        heads, relations, tails = found.triples.T if len(found.triples) else ([], [], [])
-        chances = [None] * len(found.scores) if found.probabilities is None else found.probabilities.tolist()
-        return [
-            s.Fact.model_construct(
-                head=head, relation=relation, tail=tail, score=_finite(score), probability=_finite(chance),
-                known=self.facts.holds(*triple),
-            )
-            for head, relation, tail, score, chance, triple in zip(
-                self.entities(heads), self.relations(relations), self.entities(tails),
-                found.scores.tolist(), chances, found.triples.tolist(), strict=True,
-            )
-        ]  # fmt: skip
+        return self.answers("relation", asking.score(self.run, triples).best(top), start)
 
     def _questions(self) -> list[s.Fact]:
         """A known fact of each of the commonest relations, for the first page to ask about."""
@@ -265,7 +216,7 @@ class Explorer:
             pairs = fresh if len(fresh) else pairs
             head, tail = pairs[int(np.argmax(self.facts.degree[pairs[:, 0]]))].tolist()
             triples.append([head, relation, tail])
-        return self._listed(asking.score(self.run, np.array(triples, dtype=np.int64).reshape(-1, 3)))
+        return self.listed(asking.score(self.run, np.array(triples, dtype=np.int64).reshape(-1, 3)))
 
     def _strip(self, relation: int) -> tuple[list[float] | None, int]:
         rows = self.run.scorer.relation_weights[relation : relation + 1]
@@ -295,21 +246,6 @@ class Explorer:
         )
 
 
-def _find(index: NameIndex, text: str) -> int:
-    ids = index.find(text)
-    if len(ids) == 1:
-        return ids[0]
-    words = index.vocabulary
-    if ids:
-        return_names = words.labels(ids[:10])
-        raise UnknownNameError(f"{len(ids):,} are called {text!r}: give the identifier.", return_names)
-    raise UnknownNameError(f"The graph has no {words.kind} called {text!r}.", words.labels(index.search(text, 3)))
-
-
-def _finite(value: float | None) -> float | None:
-    return value if value is not None and math.isfinite(value) else None
-
-
 def _brief(metrics: dict[str, Any]) -> dict[str, Any]:
     names = ("count", "mrr", "mr", "hits@1", "hits@3", "hits@10")
     return {name: metrics[name] for name in names if name in metrics}
@@ -323,4 +259,4 @@ def _plain(value: Any) -> Any:
         return [_plain(part) for part in value]
     if hasattr(value, "item"):
         value = value.item()
-    return _finite(value) if isinstance(value, float) else value
+    return finite(value) if isinstance(value, float) else value

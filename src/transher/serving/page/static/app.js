@@ -39,6 +39,7 @@ let drawn = 0;
 async function draw() {
   const place = current(), turn = ++drawn;
   header(place);
+  main.setAttribute("aria-busy", "true");
   try {
     const content = await (VIEWS[place.view] ?? home)(place.run, place.parameters);
     if (turn !== drawn) return;
@@ -50,6 +51,8 @@ async function draw() {
     if (matchMedia("(pointer: fine)").matches) main.querySelector("[autofocus]")?.focus();
   } catch (error) {
     if (turn === drawn) main.replaceChildren(h("section", { class: "card" }, h("h1", {}, "Not found"), failure(error)));
+  } finally {
+    if (turn === drawn) main.removeAttribute("aria-busy");
   }
 }
 

@@ -70,7 +70,7 @@ function edge(from, node) {
   return svg("g", { class: node.known ? "edge known" : "edge predicted" },
     svg("line", { x1: from.x, y1: from.y, x2: node.x, y2: node.y }),
     svg("text", { x, y: y - 4, "text-anchor": "middle", transform: `rotate(${turn.toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)})` },
-      short(relationWords(node.relation.name), 20)));
+      short(relationWords(node.relation.name).split(" · ").pop(), 20)));
 }
 
 function dot(node) {

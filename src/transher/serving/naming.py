@@ -1,0 +1,107 @@
+"""From what people type to ids, and from ids to what they read."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transher.errors import TransherError
+from transher.graph.statistics import RELATION_TYPES, relation_types
+from transher.run import Run
+from transher.serving import schemas as s
+from transher.serving.asking import Predicted
+from transher.serving.facts import Facts
+from transher.serving.names import NameIndex
+
+
+class UnknownNameError(TransherError):
+    """A request names what the graph does not have, or what it has several of."""
+
+    def __init__(self, reason: str, suggestions: list[str]) -> None:
+        super().__init__(reason)
+        self.suggestions = suggestions
+
+
+class Naming:
+    """A run's names, with the facts that tell how well connected each is."""
+
+    def __init__(self, key: str, run: Run) -> None:
+        self.key, self.run, self.graph = key, run, run.graph
+        self.facts = Facts(run.graph)
+        self.types: NDArray[np.int8] = relation_types(run.graph)
+        self.entity_names = NameIndex(run.graph.entities, self.facts.degree)
+        self.relation_names = NameIndex(run.graph.relations, self.facts.count)
+
+    def search(self, text: str, limit: int) -> s.Found:
+        return s.Found(
+            entities=self.entities(self.entity_names.search(text, limit)),
+            relations=self.relations(self.relation_names.search(text, limit)),
+        )
+
+    def entity_id(self, text: str) -> int:
+        return _find(self.entity_names, text)
+
+    def relation_id(self, text: str) -> int:
+        return _find(self.relation_names, text)
+
+    def entities(self, ids: Any) -> list[s.Entity]:
+        ids = np.asarray(ids, dtype=np.int64)
+        words = self.graph.entities
+        described = words.descriptions.take(ids).to_pylist() if words.descriptions is not None else [None] * len(ids)
+        return [
+            s.Entity.model_construct(identifier=identifier, name=name, description=description, degree=degree)
+            for identifier, name, description, degree in zip(
+                words.identifiers.take(ids).to_pylist(), words.labels(ids), described,
+                self.facts.degree[ids].tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+    def relations(self, ids: Any) -> list[s.Relation]:
+        ids = np.asarray(ids, dtype=np.int64)
+        words = self.graph.relations
+        return [
+            s.Relation.model_construct(identifier=identifier, name=name, type=RELATION_TYPES[kind], triples=triples)
+            for identifier, name, kind, triples in zip(
+                words.identifiers.take(ids).to_pylist(), words.labels(ids),
+                self.types[ids].tolist(), self.facts.count[ids].tolist(), strict=True,
+            )
+        ]  # fmt: skip
+
+    def answers(self, asked: Any, found: Predicted, start: float) -> s.Answers:
+        elapsed = 1000 * (time.perf_counter() - start)
+        return s.Answers.model_construct(
+            run=self.key, asked=asked, answers=self.listed(found), milliseconds=round(elapsed, 3)
+        )
+
+    def listed(self, found: Predicted) -> list[s.Fact]:
+        heads, relations, tails = found.triples.T
+        known = self.facts.answers["tail"].has(heads, relations, tails).tolist()
+        chances = [None] * len(found.scores) if found.probabilities is None else found.probabilities.tolist()
+        return [
+            s.Fact.model_construct(
+                head=head, relation=relation, tail=tail, score=finite(score), probability=finite(chance),
+                known=is_known,
+            )
+            for head, relation, tail, score, chance, is_known in zip(
+                self.entities(heads), self.relations(relations), self.entities(tails),
+                found.scores.tolist(), chances, known, strict=True,
+            )
+        ]  # fmt: skip
+
+
+def _find(index: NameIndex, text: str) -> int:
+    ids = index.find(text)
+    if len(ids) == 1:
+        return ids[0]
+    words = index.vocabulary
+    if ids:
+        raise UnknownNameError(f"{len(ids):,} are called {text!r}: give the identifier.", words.labels(ids[:10]))
+    raise UnknownNameError(f"The graph has no {words.kind} called {text!r}.", words.labels(index.search(text, 3)))
+
+
+def finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
