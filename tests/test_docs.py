@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index", "graphs", "models", "training", "evaluation", "answers"]
+PAGES = ["index", "graphs", "models", "training", "evaluation", "answers", "tutorial"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from transher.errors import UsageError
@@ -27,7 +28,8 @@ def load_explorers(folders: Sequence[Path]) -> dict[str, Explorer]:
     for folder in folders:
         name = folder.resolve().name
         key = name if name not in explorers else f"{name}-{len(explorers) + 1}"
-        explorers[key] = Explorer(key, load(folder))
+        run = load(folder)
+        explorers[key] = Explorer(key, replace(run, scorer=run.scorer.prepared()))
     return explorers
 
 
