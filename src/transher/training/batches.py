@@ -6,6 +6,7 @@ training that goes on after a stop sees the very batches that it would have seen
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -56,8 +57,18 @@ class Batches:
         self._weights = self._triple_weights()
         self._types = _TypedEntities(graph) if settings.typed else None
         self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
+        self._maker = ThreadPoolExecutor(1, "batches")
+        self._next: tuple[int, Future[Batch] | None] = (0, None)
 
     def at(self, step: int) -> Batch:
+        """The batch of a step. The next one is made meanwhile, on a thread of its own: a step spends its time in native
+        code, which leaves Python free, and a batch depends on its step alone, whoever makes it and when."""
+        expected, ready = self._next
+        batch = ready.result() if ready is not None and expected == step else self._make(step)
+        self._next = step + 1, self._maker.submit(self._make, step + 1)
+        return batch
+
+    def _make(self, step: int) -> Batch:
         side = SIDES[1 - step % 2]
         chosen = self._positives(side, step // 2)
         triples = self.graph.train[chosen]
