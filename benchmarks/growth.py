@@ -111,10 +111,12 @@ def whole_way(folder: Path, steps: int) -> dict[str, Any]:
     small = Trainer(_small_graph(), _recipe(K, NEGATIVES), folder)
     times = _in_turns({"step": trainer, "small_step": small}, steps, seconds=300)
     lap(f"{times['step']['steps']} steps of each, {1e3 * times['step']['median']:.1f} ms")
-    trainer.save()
-    checkpoint_seconds = lap("checkpoint")
-    write_seconds = _plain_write(folder, trainer)
-    lap("plain write of as much")
+    checkpoints, writes = [], []
+    for _ in range(2):  # in turns, and the better of each: a disk is as noisy as a processor
+        trainer.save()
+        checkpoints.append(lap("checkpoint"))
+        writes.append(_plain_write(folder, trainer))
+        lap("plain write of as much")
     evaluation = evaluate(trainer.scorer, graph, "test", sample=2_000)
     lap("evaluation")
     table = trainer.entities.weight.nbytes
@@ -126,9 +128,9 @@ def whole_way(folder: Path, steps: int) -> dict[str, Any]:
         "start_up_seconds": load_seconds + prepare_seconds,
         **times,
         "step_ratio": times["step"]["median"] / times["small_step"]["median"],
-        "checkpoint_seconds": checkpoint_seconds,
+        "checkpoint_seconds": min(checkpoints),
         "checkpoint_bytes": sum(file.stat().st_size for file in folder.glob("*.safetensors")),
-        "write_seconds": write_seconds,
+        "write_seconds": min(writes),
         "evaluation_triples_per_second": len(evaluation.ranks) / 2 / evaluation.seconds,
         "table_bytes": table,
         "peak_bytes": _peak_bytes(),
