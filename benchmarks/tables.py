@@ -149,7 +149,7 @@ def top_table(results: Results) -> str:
     titles = {
         "transe": "**transher, TransE**",
         "faiss": "faiss, `IndexFlat` with L1",
-        "transher": "**transher, TranSHER** (normalises as it goes)",
+        "transher": "**transher, TranSHER** (its table prepared)",
     }
     rows = []
     for name, title in titles.items():
