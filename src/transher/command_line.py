@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,9 @@ class Commands(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            raise click.ClickException(f"{error.filename or 'the system says'}: {error.strerror or error}") from error
+            remedy = " What was saved before is whole: free some space and go on." if error.errno == ENOSPC else ""
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")

@@ -1,6 +1,6 @@
 """Fewer gradients, without bias: most of a batch's negatives weigh next to nothing, and need not all be followed back.
 
-In a half-trained model some 6 % of the pairs hold 90 % of the gradient. Keeping the heavy ones as they are, and of the
+In a half-trained model few of the pairs hold nearly all of the gradient. Keeping the heavy ones as they are, and of the
 light ones a fair draw with its weight raised in proportion, leaves the expected gradient as it was; the backward kernel
 then goes over what is left alone.
 """
