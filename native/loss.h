@@ -119,10 +119,10 @@ inline void thin_row(float* g, long N, float wanted, std::uint32_t key, std::uin
         if (!(places >= 1.0f)) break;
         threshold = rest.sum() / places;
     }
-    for (long n = 0; n < N; ++n) {
-        float share = __builtin_fabsf(g[n]) / threshold;
-        if (share < 1.0f)
-            g[n] = uniform(key, counter + static_cast<std::uint32_t>(n)) < share ? __builtin_copysignf(threshold, g[n]) : 0.0f;
+    for (long n = 0; n < N; ++n) {  // without branches, for the compiler to make vectors of
+        float size = __builtin_fabsf(g[n]), drawn = uniform(key, counter + static_cast<std::uint32_t>(n)) * threshold;
+        float kept = drawn < size ? __builtin_copysignf(threshold, g[n]) : 0.0f;
+        g[n] = size < threshold ? kept : g[n];
     }
 }
 

@@ -179,8 +179,8 @@ struct Sparse {
 // As backward_micro, for one query and its listed candidates, over all the steps of a column group: a pair's place and
 // gradient are read once for all of them. Two pairs at a time, since sums wait for each other.
 template <long here>
-inline void backward_listed(const float* qs, const std::int32_t* list, const float* g, long count, const float* e, float* de,
-                            long N, Vector (*sum_m)[query_block], Vector (*sum_me)[query_block], long a) {
+inline void backward_listed(const float* qs, const std::int32_t* list, const float* g, long count, float* columns,
+                            Vector (*sum_m)[query_block], Vector (*sum_me)[query_block], long a) {
     Vector q[here], s[here], dq[2][here], ds[2][here];
 #pragma GCC unroll 8
     for (long j = 0; j < here; ++j) {
@@ -189,16 +189,16 @@ inline void backward_listed(const float* qs, const std::int32_t* list, const flo
         dq[0][j] = dq[1][j] = ds[0][j] = ds[1][j] = Vector::zero();
     }
     auto add = [&](long i, long which) __attribute__((always_inline)) {
-        long n = list[i];
+        float* e = columns + list[i] * 2 * column_group;
         Vector upstream = Vector::broadcast(g + i);
 #pragma GCC unroll 8
         for (long j = 0; j < here; ++j) {
-            Vector candidate = Vector::load(e + (j * N + n) * lanes);
+            Vector candidate = Vector::load(e + j * lanes);
             Vector m = Vector::merge_sign(difference(q[j], s[j], candidate), upstream);
             dq[which][j] = dq[which][j] + m;
             ds[which][j] = Vector::multiply_add(m, candidate, ds[which][j]);
-            float* sum = de + (j * N + n) * lanes;
-            Vector::multiply_add(m, s[j], Vector::load(sum)).store(sum);
+            float* de = e + column_group + j * lanes;
+            Vector::multiply_add(m, s[j], Vector::load(de)).store(de);
         }
     };
     long i = 0;
@@ -350,47 +350,52 @@ void scaled_l1_pairs_backward(int threads, const float* q, const float* s, const
 // ---- Backward
 
 // For every column group: `each_query(state, b)(column, q, s, Σ m, Σ m·e)` for each query and each step of columns, then
-// `each_candidate(state, n, column, e, Σ m·s)`, then `finish(state, group)`, where `state` is what `start(group)` gave.
-template <class Start, class EachQuery, class EachCandidate, class Finish>
+// `each_candidate(state, n, column, e, Σ m·s)`, where `state` is what `start(group)` gave.
+template <class Start, class EachQuery, class EachCandidate>
 void backward_columns(int threads, long B, long N, const float* query_panels, const CandidatePanels& candidates,
-                      const float* g, Start&& start, EachQuery&& each_query, EachCandidate&& each_candidate,
-                      Finish&& finish) {
+                      const float* g, Start&& start, EachQuery&& each_query, EachCandidate&& each_candidate) {
     long steps = candidates.steps, panel_floats = steps * query_step, panels = ceil_divide(B, query_block);
     const Sparse sparse(threads, g, B, N);
+    const bool listed = sparse.offsets != nullptr;
     parallel(threads, ceil_divide(steps, group_steps), [&](long group, int) {
         auto state = start(group);
-        float* e = static_cast<float*>(
-            scratch(transher::slot_columns, (2 * group_steps * N * lanes + N + lanes) * sizeof(float)));
-        float* de = e + group_steps * N * lanes;
-        float* no_gradient = de + group_steps * N * lanes;  // for the empty places of the last panel
+        // The candidates' columns and their gradients. The dense kernel streams over one step of columns at a time; the
+        // listed one jumps about, and finds all that it needs of a candidate in two neighbouring cache lines.
+        long apart = listed ? 2 * column_group : lanes, to_next_step = listed ? lanes : 2 * N * lanes;
+        long to_gradient = listed ? column_group : N * lanes;
+        float* columns =
+            static_cast<float*>(scratch(transher::slot_columns, (2 * N * column_group + N + lanes) * sizeof(float)));
+        float* no_gradient = columns + 2 * N * column_group;  // for the empty places of the last panel
         long first_step = group * group_steps, here = least(group_steps, steps - first_step);
         for (long j = 0; j < here; ++j)
             for (long n = 0; n < N; ++n) {
-                Vector::load(candidates.vector(n, first_step + j)).store(e + (j * N + n) * lanes);
-                Vector::zero().store(de + (j * N + n) * lanes);
+                float* place = columns + n * apart + j * to_next_step;
+                Vector::load(candidates.vector(n, first_step + j)).store(place);
+                Vector::zero().store(place + to_gradient);
             }
         for (long n = 0; n < N; ++n) no_gradient[n] = 0.0f;
         for (long p = 0; p < panels; ++p) {
-            const float* rows[query_block];
-            for (long a = 0; a < query_block; ++a)
-                rows[a] = p * query_block + a < B ? g + (p * query_block + a) * N : no_gradient;
             const float* qs = query_panels + p * panel_floats + first_step * query_step;
             if (p + 1 < panels)
                 for (long line = 0; line < here * query_step; line += 16) __builtin_prefetch(qs + panel_floats + line);
             Vector sum_m[group_steps][query_block], sum_me[group_steps][query_block];
-            if (!sparse.offsets)
+            if (!listed) {
+                const float* rows[query_block];
+                for (long a = 0; a < query_block; ++a)
+                    rows[a] = p * query_block + a < B ? g + (p * query_block + a) * N : no_gradient;
                 for (long j = 0; j < here; ++j)
-                    backward_micro(qs + j * query_step, rows, e + j * N * lanes, de + j * N * lanes, N, sum_m[j], sum_me[j]);
-            else
+                    backward_micro(qs + j * query_step, rows, columns + j * to_next_step,
+                                   columns + j * to_next_step + to_gradient, N, sum_m[j], sum_me[j]);
+            } else
                 for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
                     long begin = sparse.offsets[p * query_block + a], count = sparse.offsets[p * query_block + a + 1] - begin;
                     const std::int32_t* list = sparse.candidates + begin;
                     if (here == group_steps)
-                        backward_listed<group_steps>(qs, list, sparse.values + begin, count, e, de, N, sum_m, sum_me, a);
+                        backward_listed<group_steps>(qs, list, sparse.values + begin, count, columns, sum_m, sum_me, a);
                     else  // the last group of columns, one step at a time
                         for (long j = 0; j < here; ++j)
-                            backward_listed<1>(qs + j * query_step, list, sparse.values + begin, count, e + j * N * lanes,
-                                               de + j * N * lanes, N, sum_m + j, sum_me + j, a);
+                            backward_listed<1>(qs + j * query_step, list, sparse.values + begin, count, columns + j * lanes,
+                                               sum_m + j, sum_me + j, a);
                 }
             for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
                 auto each_step = each_query(state, p * query_block + a);
@@ -402,10 +407,10 @@ void backward_columns(int threads, long B, long N, const float* query_panels, co
             }
         }
         for (long n = 0; n < N; ++n)
-            for (long j = 0; j < here; ++j)
-                each_candidate(state, n, (first_step + j) * lanes, Vector::load(e + (j * N + n) * lanes),
-                               Vector::load(de + (j * N + n) * lanes));
-        finish(state, group);
+            for (long j = 0; j < here; ++j) {
+                const float* place = columns + n * apart + j * to_next_step;
+                each_candidate(state, n, (first_step + j) * lanes, Vector::load(place), Vector::load(place + to_gradient));
+            }
     });
 }
 
@@ -433,8 +438,7 @@ void scaled_l1_backward(int threads, const float* q, const float* s, const float
         },
         [&](int, long n, long column, Vector e_, Vector sum_ms) {
             store_to(Vector::spoil(Vector::zero() - sum_ms, e_, e_), de + n * k, column, k);
-        },
-        [](int, long) {});
+        });
 }
 
 }  // namespace

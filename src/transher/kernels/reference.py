@@ -174,9 +174,8 @@ def thin_(gradient: Tensor, share: float, key: int) -> None:
         places = wanted - (~light).sum(1, keepdim=True)
         better = (size * light).sum(1, keepdim=True) / places
         threshold = torch.where(places >= 1, better, threshold)
-    chance = size / threshold
-    kept = threshold.copysign(gradient).where(_uniform(key, gradient.shape) < chance, 0)
-    gradient.copy_(kept.where(chance < 1, gradient))
+    kept = threshold.copysign(gradient).where(_uniform(key, gradient.shape) * threshold < size, 0)
+    gradient.copy_(kept.where(size < threshold, gradient))
 
 
 def _uniform(key: int, shape: torch.Size) -> Tensor:

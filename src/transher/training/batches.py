@@ -72,9 +72,12 @@ class Batches:
         side = SIDES[1 - step % 2]
         chosen = self._positives(side, step // 2)
         triples = self.graph.train[chosen]
-        if self._types is not None:  # positives that share a pool must lie side by side
-            order = np.argsort(self._types.of[self._answers(triples, side)], kind="stable")
-            chosen, triples = chosen[order], triples[order]
+        # Queries of one relation follow each other, so that its row stays in the cache; where negatives have types,
+        # positives that share a pool lie side by side.
+        order = np.argsort(triples[:, 1], kind="stable")
+        if self._types is not None:
+            order = order[np.argsort(self._types.of[self._answers(triples[order], side)], kind="stable")]
+        chosen, triples = chosen[order], triples[order]
         answers, anchors = self._answers(triples, side), self._answers(triples, "head" if side == "tail" else "tail")
         pools, valid = self._negatives(anchors, triples[:, 1], answers, side, step)
 

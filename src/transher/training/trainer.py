@@ -127,14 +127,16 @@ class Trainer:
         if settings.gradient_share < 1:
             negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
         loss = batch_loss(settings, positive, negative, batch.valid, batch.weights)
-        total = loss + self._penalty(batch, entity_rows, relation_rows)
-        value = float(total.detach())
+        if settings.n3:
+            loss = loss + settings.n3 * self._cubes(batch, entity_rows, relation_rows)
+        value = float(loss.detach()) + self._translation_penalty(relation_rows)
         if not math.isfinite(value):
             raise Diverged(
                 f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
                 f"are kept; try --set training.lr={settings.lr / 10:g}, or a warm-up with --set training.warmup=1000."
             )
-        total.backward()
+        loss.backward()
+        self._pull_translations(relation_rows)
         if self._starts_epoch(step):
             spreads = (("entities", entity_rows), ("relations", relation_rows))
             self._gradients = {name: float(rows.grad.std()) for name, rows in spreads if rows.grad is not None}
@@ -168,18 +170,24 @@ class Trainer:
             return scores[0]
         return torch.cat([positive for positive, _ in scores]), torch.cat([negative for _, negative in scores])
 
-    def _penalty(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor) -> Tensor | float:
-        """λ‖B‖²_F over every relation, and N3: the mean over the batch of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃."""
-        settings = self.recipe.training
-        penalty: Tensor | float = 0.0
-        if settings.translation_l2 and (translation := self.model.translation(relation_rows)) is not None:
-            penalty = settings.translation_l2 * translation.square().sum()
-        if settings.n3:
-            entity_cubes = self.model.moduli(entity_rows).pow(3).sum(1)
-            relation_cubes = self.model.moduli(relation_rows).pow(3).sum(1)
-            cubes = entity_cubes[batch.anchors] + entity_cubes[batch.answers] + relation_cubes[batch.relations]
-            penalty = penalty + settings.n3 * cubes.mean()
-        return penalty
+    def _cubes(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
+        """N3: the mean over the batch of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃."""
+        entity_cubes = self.model.moduli(entity_rows).pow(3).sum(1)
+        relation_cubes = self.model.moduli(relation_rows).pow(3).sum(1)
+        return (entity_cubes[batch.anchors] + entity_cubes[batch.answers] + relation_cubes[batch.relations]).mean()
+
+    def _translation_penalty(self, relation_rows: Tensor) -> float:
+        """λ‖B‖²_F over every relation."""
+        weight, translation = self.recipe.training.translation_l2, self.model.translation(relation_rows.detach())
+        return 0.0 if not weight or translation is None else weight * float(torch.linalg.vector_norm(translation)) ** 2
+
+    def _pull_translations(self, relation_rows: Tensor) -> None:
+        """Adds 2λB to the gradient of B: autograd would first fill a gradient of the whole rows with zeros."""
+        weight, translation = self.recipe.training.translation_l2, self.model.translation(relation_rows.detach())
+        if weight and translation is not None and relation_rows.grad is not None:
+            gradient = self.model.translation(relation_rows.grad)
+            assert gradient is not None
+            gradient.add_(translation, alpha=2 * weight)
 
     def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
         progress, steps = self.progress, self.recipe.training.steps
