@@ -49,7 +49,7 @@ def _diagram(axis: Axes, report: CalibrationReport, colour: str) -> None:
     _dots(axis, report.before, GREY, MARKERS[1], "before")
     _dots(axis, report.after, colour, MARKERS[0], "after")
     axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="probability given", aspect="equal")
-    axis.legend(loc="upper left")
+    axis.legend(loc="best")
 
 
 def _dots(axis: Axes, found: Reliability, colour: str, marker: str, label: str) -> None:
