@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from transher.deadline import check_deadline, made_once
 from transher.errors import TransherError
 from transher.graph.vocabulary import Vocabulary
 from transher.prediction.evidence import explain_ids
@@ -128,6 +129,7 @@ class Explorer(Naming):
         answers: list[s.Answers | Exception] = [TransherError("not answered")] * len(queries)
         groups: dict[tuple[s.Side, bool], list[tuple[int, int, int]]] = {}
         for place, query in enumerate(queries):
+            check_deadline()
             try:
                 match query.head, query.relation, query.tail:
                     case (str(anchor), str(relation), None):
@@ -161,7 +163,7 @@ class Explorer(Naming):
 
     def explain(self, head: str, relation: str, tail: str, base_rate: float | None = None) -> dict[str, Any]:
         ids = self.entity_id(head), self.relation_id(relation), self.entity_id(tail)
-        with self._evidence_lock:  # the index of paths is made once, by whoever asks first
+        with made_once(self._evidence_lock):  # the index of paths, by whoever asks first
             neighbourhood = self.run.neighbourhood
         assert neighbourhood is not None
         evidence = explain_ids(self.run, ids, base_rate=base_rate)
@@ -174,7 +176,7 @@ class Explorer(Naming):
         return Plane(self.run, self.facts)
 
     def map(self, colour: Colour) -> s.MapView:
-        with self._lock:
+        with made_once(self._lock):
             plane = self.plane
             colouring = plane.colouring(colour)
         words: Vocabulary = self.graph.entities
@@ -191,7 +193,7 @@ class Explorer(Naming):
         )
 
     def place(self, text: str) -> s.Place:
-        with self._lock:
+        with made_once(self._lock):
             plane = self.plane
         id = self.entity_id(text)
         x, y = plane.place(np.array([id]))[0].tolist()
@@ -228,7 +230,7 @@ class Explorer(Naming):
         return [round(value, 6) for value in pooled.flatten().tolist()], len(values)
 
     def _patterns(self) -> dict[int, list[FoundPattern]]:
-        with self._lock:
+        with made_once(self._lock):
             return self._all_patterns
 
     @cached_property
