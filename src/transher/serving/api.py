@@ -32,6 +32,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": s.Problem, "description": "The body is too large."},
     421: {"model": s.Problem, "description": "The host is not this machine."},
     422: {"model": s.Problem, "description": "The request does not say what it should."},
+    429: {"model": s.Problem, "description": "Too many of your own requests: see Retry-After."},
     503: {"model": s.Problem, "description": "Too much to do: try again after the seconds in Retry-After."},
 }
 
@@ -89,7 +90,7 @@ def create_app(
 
 
 def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics) -> APIRouter:
-    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 503)})
+    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 429, 503)})
 
     @router.get("/health")
     async def health() -> s.Health:
