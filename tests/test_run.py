@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -106,6 +107,42 @@ def test_an_unfinished_run_answers_from_its_best_weights(copy: Path, run: transh
     unfinished = transher.load(copy)
     assert unfinished.manifest is None
     assert torch.equal(unfinished.scorer.entity_weights, run.scorer.entity_weights)
+
+
+@pytest.fixture
+def of_an_earlier_version(copy: Path) -> Path:
+    """A finished run from before calibrations were stored."""
+    manifest = json.loads((copy / "manifest.json").read_text())
+    del manifest["files"]["calibration.json"]
+    (copy / "manifest.json").write_text(json.dumps(manifest))
+    (copy / "calibration.json").unlink()
+    return copy
+
+
+def test_a_run_of_an_earlier_version_is_calibrated_once(
+    of_an_earlier_version: Path, run: transher.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = transher.load(of_an_earlier_version).predict(head="e010", relation="r0")
+    assert (of_an_earlier_version / "calibration.json").read_bytes() == (run.folder / "calibration.json").read_bytes()
+    monkeypatch.delattr("transher.run.calibrate")
+    pd.testing.assert_frame_equal(transher.load(of_an_earlier_version).predict(head="e010", relation="r0"), first)
+
+
+def test_a_run_that_cannot_be_written_to_has_probabilities_all_the_same(
+    of_an_earlier_version: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    monkeypatch.setattr("transher.files.os.replace", refuse)
+    assert "probability" in transher.load(of_an_earlier_version).predict(head="e010", relation="r0")
+    assert not list(of_an_earlier_version.glob("*calibration*"))
+
+
+def test_the_calibration_of_an_unfinished_run_is_not_kept(of_an_earlier_version: Path) -> None:
+    (of_an_earlier_version / "manifest.json").unlink()
+    assert transher.load(of_an_earlier_version).calibration is not None
+    assert not (of_an_earlier_version / "calibration.json").exists()
 
 
 def test_a_finished_run_does_not_go_on(run: transher.Run) -> None:

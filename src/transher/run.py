@@ -7,6 +7,7 @@ import platform
 import shutil
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
@@ -107,7 +108,12 @@ class Run:
         unfinished or of an earlier version, is calibrated here, which takes seconds."""
         if (self.folder / CALIBRATION_FILE).is_file():
             return Calibration.load(self.folder, self.graph)
-        return calibrate(self.scorer, self.graph)
+        calibration = calibrate(self.scorer, self.graph)
+        # An unfinished run has other weights tomorrow. A run that cannot be written to answers all the same.
+        if calibration is not None and self.manifest is not None:
+            with suppress(OSError):
+                calibration.save(self.folder, self.graph)
+        return calibration
 
     @cached_property
     def neighbourhood(self) -> Neighbourhood:

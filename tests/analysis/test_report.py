@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from click.testing import CliRunner
 from tests.conftest import make_graph
 
 import transher
-from transher.analysis import cases, ellipse, entity_map, scores, translations
+from transher.analysis import cases, ellipse, entity_map, probabilities, scores, translations
 from transher.analysis import report as report_module
 from transher.analysis.learned_patterns import patterns_section
 from transher.analysis.page import subjects
@@ -27,7 +28,8 @@ QUICK = [
     "validation.every=40", "validation.sample=50", "validation.record_gradients=true", "validation.report_every=20",
 ]  # fmt: skip
 PICTURES = {
-    "results", "types", "curves", "gradients", "translations", "translation-norms", "patterns", "entity-map", "ellipse",
+    "results", "types", "reliability", "curves", "gradients", "translations", "translation-norms", "patterns",
+    "entity-map", "ellipse",
 }  # fmt: skip
 
 
@@ -80,6 +82,24 @@ def test_a_run_without_translations_has_the_sections_that_apply(
     assert "Which relations are translated" not in page
     assert "Patterns" not in page
     assert "The same queries under two runs" not in page
+
+
+def test_the_reliability_section_has_what_evaluate_says_of_every_run(runs: list[Run]) -> None:
+    section = probabilities.reliability_section(subjects(runs[:2]))
+    assert section is not None
+    assert section.figure is not None
+    for row, axes, run in zip(section.tables[0].rows, section.figure.axes, runs, strict=False):
+        report = run.calibration_report("test")
+        errors = report.before.calibration_error, report.after.calibration_error
+        assert row[1:] == [f"{value:.4f}" for value in (*errors, report.before.brier, report.after.brier)]
+        drawn = axes.collections[1].get_offsets()
+        assert np.allclose(drawn, [(bin.probability, bin.holds) for bin in report.after.bins])
+
+
+def test_runs_without_probabilities_have_no_reliability(ring: Graph, tmp_path: Path) -> None:
+    graph = replace(ring, valid=ring.valid[:0])
+    run = transher.train(graph, tmp_path / "ring", recipe=transher.Recipe().with_settings([*QUICK, "model.k=8"]))
+    assert probabilities.reliability_section(subjects([run])) is None
 
 
 def test_runs_of_different_graphs_have_no_common_report(runs: list[Run], ring: Graph, tmp_path: Path) -> None:

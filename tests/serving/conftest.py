@@ -10,23 +10,31 @@ import pytest
 from tests.serving.process import Server, httpx
 
 
-@pytest.fixture(scope="session")
-def world_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def _train(folder: Path, model: str) -> Path:
     """Some steps of training: enough for answers, not for good ones."""
     from transher import load_graph, train
     from transher.training.defaults import default_recipe
 
     graph = load_graph("world")
     settings = ("model.k=16", "training.steps=50", "training.batch=256", "training.negatives=16")
-    folder = tmp_path_factory.mktemp("served") / "tiny"
-    train(graph, folder, recipe=default_recipe(graph).with_settings(settings))
+    train(graph, folder, recipe=default_recipe(graph).with_settings([f"model.name={model}", *settings]))
     return folder
 
 
 @pytest.fixture(scope="session")
-def server(world_run: Path) -> Iterator[Server]:
-    """The same run twice, as two that stand side by side."""
-    served = Server(str(world_run), str(world_run))
+def world_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _train(tmp_path_factory.mktemp("served") / "tiny", "transher")
+
+
+@pytest.fixture(scope="session")
+def pairre_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _train(tmp_path_factory.mktemp("served") / "other", "pairre")
+
+
+@pytest.fixture(scope="session")
+def server(world_run: Path, pairre_run: Path) -> Iterator[Server]:
+    """Two runs of one graph, side by side."""
+    served = Server(str(world_run), str(pairre_run))
     yield served
     start = time.monotonic()
     served.stop()

@@ -20,14 +20,25 @@ pytest.importorskip("uvicorn")
 class Server:
     """A server in a process, and where it answers."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, settings: str = "") -> None:
+        """`settings` are statements that run first: they make limits small enough to be met in a test."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "transher", "serve", *arguments, "--port", str(self.port), "--threads", "1"],
+            [
+                sys.executable,
+                "-c",
+                f"{settings}\nfrom transher.cli import main\nmain()",
+                "serve",
+                *arguments,
+                "--port",
+                str(self.port),
+                "--threads",
+                "1",
+            ],
             env=os.environ | (environment or {}),
             stdout=subprocess.DEVNULL,
             stderr=self._messages,  # a file: nobody reads a pipe, and a full one would stop the server

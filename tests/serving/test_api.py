@@ -14,7 +14,13 @@ RUN = "runs/tiny"
 
 
 def test_health_names_the_runs(client: Client) -> None:
-    assert client.get("health").json()["runs"] == ["tiny", "tiny-2"]
+    assert client.get("health").json()["runs"] == ["tiny", "other"]
+
+
+def test_two_folders_of_one_name_have_two_keys(world_run: Path) -> None:
+    from transher.serving.server import load_explorers
+
+    assert list(load_explorers([world_run, world_run])) == ["tiny", "tiny-2"]
 
 
 def test_a_run_shows_its_size_and_where_to_start(client: Client) -> None:
@@ -68,6 +74,43 @@ def test_answers_over_http_are_those_of_the_run(client: Client, world_run: Path)
     assert [fact["known"] for fact in answers] == expected["known"].tolist()
     assert [fact["score"] for fact in answers] == pytest.approx(expected["score"].tolist(), abs=1e-5)
     assert [fact["probability"] for fact in answers] == pytest.approx(expected["probability"].tolist(), abs=1e-5)
+
+
+def test_the_base_rate_over_http_is_that_of_the_run(client: Client, world_run: Path) -> None:
+    from transher import load
+
+    run = load(world_run)
+    questions = [{"head": "France", "relation": "borders"}, {"head": "France", "tail": "Europe"}]
+    for question in questions:
+        for base_rate in (0.001, 0.9):
+            expected = run.predict(**question, base_rate=base_rate)["probability"].tolist()
+            query = question | {"base_rate": base_rate}
+            (batch,) = client.post(f"{RUN}/batch", json={"queries": [query]}).json()["answers"]
+            for found in (client.get(f"{RUN}/predict", params=query).json(), batch):
+                assert [fact["probability"] for fact in found["answers"]] == pytest.approx(expected, abs=1e-6)
+    triple = {"head": "France", "relation": "borders", "tail": "Spain"}
+    expected = run.probabilities([tuple(triple.values())], base_rate=0.9)[0]
+    query = triple | {"base_rate": 0.9}
+    scored = client.get(f"{RUN}/score", params=query).json()["answers"][0]
+    assert scored["probability"] == pytest.approx(expected, abs=1e-6)
+    assert client.get(f"{RUN}/explain", params=query).json()["probability"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_questions_of_one_batch_keep_their_own_base_rates(client: Client) -> None:
+    queries = [{"head": "France", "relation": "borders", "base_rate": rate} for rate in (0.01, None, 0.9)]
+    answers = client.post(f"{RUN}/batch", json={"queries": queries}).json()["answers"]
+    low, plain, high = (answer["answers"][0]["probability"] for answer in answers)
+    assert low < plain < high
+
+
+@pytest.mark.parametrize("base_rate", ["0", "1", "-0.5", "7", "nan", "inf", "some"])
+def test_a_base_rate_lies_between_nothing_and_everything(client: Client, base_rate: str) -> None:
+    triple = {"head": "France", "relation": "borders", "tail": "Spain"}
+    for path, query in (("predict", {"head": "France", "relation": "borders"}), ("score", triple), ("explain", triple)):
+        response = client.get(f"{RUN}/{path}", params=query | {"base_rate": base_rate})
+        assert response.status_code == 422
+        assert "base_rate" in response.json()["reason"]
+    assert client.post(f"{RUN}/batch", json={"queries": [triple | {"base_rate": base_rate}]}).status_code == 422
 
 
 def test_heads_and_relations_can_be_asked_for(client: Client) -> None:

@@ -77,6 +77,36 @@ def test_an_entity_shows_known_and_predicted_facts_neighbours_and_similar_ones(p
     expect(page.get_by_role("heading", level=1)).not_to_have_text("France")
 
 
+def test_two_runs_answer_side_by_side_each_under_its_name_and_in_its_own_way(page: Any) -> None:
+    page.goto("/#/ask?head=country/FR&relation=borders")
+    columns = page.locator(".columns .card")
+    expect(columns.locator("h2")).to_have_text(["tiny · TranSHER", "other · PairRE"])
+    expect(columns.locator(".facts")).to_have_count(2)
+    first, second = (columns.nth(place).locator(".facts .what").all_inner_texts() for place in range(2))
+    assert first
+    assert second
+    assert first != second
+
+
+def test_a_base_rate_moves_the_probabilities_and_is_kept_by_the_address(page: Any) -> None:
+    page.goto("/#/ask?head=country/FR&relation=borders&tail=country/ES")
+    probability = page.locator(".facts .value").first
+    expect(probability).to_have_text(re.compile(r"\d %"))
+    before = probability.inner_text()
+    field = page.get_by_label("of 100 such facts")
+    field.fill("95")
+    field.press("Enter")
+    expect(probability).not_to_have_text(before)
+    after = probability.inner_text()
+    assert "base_rate=0.95" in page.url
+    page.reload()
+    expect(probability).to_have_text(after)
+    expect(field).to_have_value("95")
+    field.fill("100")
+    field.press("Enter")
+    assert "base_rate=0.95" in page.url  # certainty is no share to start from
+
+
 def test_a_question_is_asked_answered_by_two_runs_and_explained(page: Any) -> None:
     page.goto("/#/ask")
     page.get_by_role("combobox", name="head", exact=True).fill("France")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 
 import pytest
 
+from transher.deadline import DeadlineError, deadline, made_once
+from transher.models.scorer import slices
 from transher.serving.workers import BusyError, Workers
 
 
@@ -26,6 +29,35 @@ def test_what_does_not_fit_the_queue_is_refused_at_once() -> None:
         crew.stop()
 
     asyncio.run(scene())
+
+
+def test_a_computation_that_nobody_waits_for_any_more_stops_and_frees_its_thread() -> None:
+    done: list[int] = []
+
+    def table() -> None:
+        for part in slices(10_000, 1):
+            time.sleep(0.01)
+            done.append(part.start)
+
+    async def scene() -> None:
+        crew = Workers(threads=1, seconds=0.1)
+        with pytest.raises(BusyError, match="longer than"):
+            await crew.run(table)
+        assert await crew.run(int) == 0  # well before the hundred seconds of the first
+        assert crew.pending <= 1
+        crew.stop()
+
+    asyncio.run(scene())
+    assert 0 < len(done) < 100
+
+
+def test_who_waits_for_what_another_makes_waits_no_longer_than_the_deadline() -> None:
+    lock = threading.Lock()
+    with lock, deadline(time.monotonic() + 0.05), pytest.raises(DeadlineError), made_once(lock):
+        pass
+    with deadline(0), made_once(lock):
+        assert list(slices(2, 1))  # who makes it goes on
+    assert not lock.locked()
 
 
 def test_what_takes_too_long_is_given_up_and_still_counts_as_waiting() -> None:

@@ -13,6 +13,7 @@ from transher.analysis.ellipse import ellipse_section
 from transher.analysis.entity_map import map_section
 from transher.analysis.learned_patterns import patterns_section
 from transher.analysis.page import Cells, Section, Subject, look, save_picture, subjects
+from transher.analysis.probabilities import reliability_section
 from transher.analysis.scores import results_section, types_section
 from transher.analysis.translations import heat_section, norm_section
 from transher.errors import UsageError
@@ -22,6 +23,7 @@ from transher.run import Run
 SECTIONS: tuple[Callable[[Sequence[Subject]], Section | None], ...] = (
     results_section,
     types_section,
+    reliability_section,
     training_section,
     gradient_section,
     heat_section,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from transher.deadline import check_deadline
 from transher.kernels import Chunk
 from transher.models.model import Model, Query, Side
 
@@ -84,6 +85,7 @@ def asked_as(relations: Tensor, side: Side, relation_count: int, reciprocal: boo
 
 
 def slices(count: int, size: int) -> Iterator[slice]:
-    """0…count in consecutive slices of at most `size`."""
+    """0…count in consecutive slices of at most `size`; between them, whoever has a deadline is held to it."""
     for start in range(0, count, size):
+        check_deadline()
         yield slice(start, min(start + size, count))

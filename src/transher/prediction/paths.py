@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from transher.deadline import check_deadline
 from transher.graph.graph import Graph
 from transher.graph.ragged import expand_ranges, ranges_of
 
@@ -92,6 +93,7 @@ class Neighbourhood:
             length = kinds.shape[1]
             distinct, kind_of, counts = np.unique(kinds, axis=0, return_inverse=True, return_counts=True)
             for place in np.argsort(-counts, kind="stable")[: _KINDS_OF_LENGTH[length]].tolist():
+                check_deadline()
                 examples = [
                     Path((head, *entities[row].tolist(), tail), tuple(distinct[place].tolist()))
                     for row in np.flatnonzero(kind_of.reshape(-1) == place)[:3].tolist()

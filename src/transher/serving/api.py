@@ -32,6 +32,7 @@ _PROBLEMS: dict[int | str, dict[str, Any]] = {
     413: {"model": s.Problem, "description": "The body is too large."},
     421: {"model": s.Problem, "description": "The host is not this machine."},
     422: {"model": s.Problem, "description": "The request does not say what it should."},
+    429: {"model": s.Problem, "description": "Too many of your own requests: see Retry-After."},
     503: {"model": s.Problem, "description": "Too much to do: try again after the seconds in Retry-After."},
 }
 
@@ -44,6 +45,7 @@ def _text(media_type: str) -> dict[int | str, dict[str, Any]]:
 Name = Annotated[str, Query(min_length=1, max_length=s.NAME_LENGTH, description="Identifier or name.")]
 OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGTH)]
 Top = Annotated[int, Query(ge=1, le=s.TOP)]
+BaseRate = Annotated[s.BaseRate, Query()]
 
 
 async def chosen(
@@ -88,7 +90,7 @@ def create_app(
 
 
 def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics) -> APIRouter:
-    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 503)})
+    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 429, 503)})
 
     @router.get("/health")
     async def health() -> s.Health:
@@ -160,25 +162,27 @@ def _of_a_run(crew: Workers) -> APIRouter:
     @router.get("/predict", response_model=s.Answers)
     async def predict(
         explorer: Chosen, head: OptionalName = None, relation: OptionalName = None, tail: OptionalName = None,
-        top: Top = 10, known: Literal["hide", "mark"] = "mark",
+        top: Top = 10, known: Literal["hide", "mark"] = "mark", base_rate: BaseRate = None,
     ) -> Response:  # fmt: skip
         """The best answers for the one of head, relation and tail that is not given."""
         if sum(part is not None for part in (head, relation, tail)) != 2:
             raise HTTPException(422, "Give two of head, relation and tail: the third is what is asked for.")
-        query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known)
+        query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
         if explorer.key not in gatherings:
             gatherings[explorer.key] = Gathering(crew, partial(_answer_all, explorer))
         return Response(await gatherings[explorer.key].ask(query), media_type="application/json")
 
     @router.get("/score")
-    async def score(explorer: Chosen, head: Name, relation: Name, tail: Name) -> s.Answers:
+    async def score(explorer: Chosen, head: Name, relation: Name, tail: Name, base_rate: BaseRate = None) -> s.Answers:
         """What the model thinks of one triple."""
-        return await crew.run(explorer.ask, s.Query(head=head, relation=relation, tail=tail))
+        return await crew.run(explorer.ask, s.Query(head=head, relation=relation, tail=tail, base_rate=base_rate))
 
     @router.get("/explain")
-    async def explain(explorer: Chosen, head: Name, relation: Name, tail: Name) -> dict[str, Any]:
+    async def explain(
+        explorer: Chosen, head: Name, relation: Name, tail: Name, base_rate: BaseRate = None
+    ) -> dict[str, Any]:
         """What in the graph speaks for a triple, and what against it."""
-        return await crew.run(explorer.explain, head, relation, tail)
+        return await crew.run(explorer.explain, head, relation, tail, base_rate)
 
     @router.post("/batch")
     async def batch(explorer: Chosen, body: s.Batch) -> s.BatchResult:

@@ -5,6 +5,7 @@ Every question is bounded: at most `_WORK` coordinates are compared, whatever th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,24 +49,32 @@ class Predicted(NamedTuple):
         return self.only(np.lexsort((-self.scores, -value))[:count])
 
 
-def probabilities(run: Run, triples: Ids, scores: NDArray[np.float64], side: Side) -> NDArray[np.float64] | None:
+def probabilities(
+    run: Run, triples: Ids, scores: NDArray[np.float64], side: Side, base_rate: float | None = None
+) -> NDArray[np.float64] | None:
     """How likely each triple is to hold, as the run is calibrated; None where it is not."""
-    return None if run.calibration is None else run.calibration.probabilities(scores, triples[:, 1], side)
+    return None if run.calibration is None else run.calibration.probabilities(scores, triples[:, 1], side, base_rate)
 
 
-def ask(run: Run, facts: Facts, anchors: Ids, relations: Ids, side: Side, top: int, hide: bool) -> list[Predicted]:
-    """The best answers to each of B queries of one side, best first. anchors, relations: (B,)."""
+def ask(
+    run: Run, facts: Facts, anchors: Ids, relations: Ids, side: Side, top: int, hide: bool,
+    base_rates: Sequence[float | None] | None = None,
+) -> list[Predicted]:  # fmt: skip
+    """The best answers to each of B queries of one side, best first. anchors, relations, base_rates: (B,)."""
     scores, ids = top_candidates(
         run.scorer, _tensor(anchors), _tensor(relations), side, min(top, run.scorer.entity_count),
         _known(facts, anchors, relations, side) if hide else None,
     )  # fmt: skip
-    return [_predicted(run, int(anchors[i]), int(relations[i]), side, ids[i], scores[i]) for i in range(len(anchors))]
+    return [
+        _predicted(run, int(anchor), int(relation), side, ids[i], scores[i], base_rates[i] if base_rates else None)
+        for i, (anchor, relation) in enumerate(zip(anchors, relations, strict=True))
+    ]
 
 
-def score(run: Run, triples: Ids) -> Predicted:
+def score(run: Run, triples: Ids, base_rate: float | None = None) -> Predicted:
     """Given triples (n, 3), with their scores."""
     scores = run.scorer.score_triples(_tensor(triples)).double().numpy()
-    return Predicted(np.asarray(triples, np.int64), scores, probabilities(run, triples, scores, "tail"))
+    return Predicted(np.asarray(triples, np.int64), scores, probabilities(run, triples, scores, "tail", base_rate))
 
 
 def predicted_facts(run: Run, facts: Facts, types: NDArray[np.int8], entity: int, top: int) -> Predicted:
@@ -157,13 +166,15 @@ def _known(facts: Facts, anchors: Ids, relations: Ids, side: Side) -> Known:
     return Known(torch.from_numpy(starts), torch.from_numpy(ends), torch.from_numpy(facts.answers[side].answers))
 
 
-def _predicted(run: Run, anchor: int, relation: int, side: Side, ids: Tensor, scores: Tensor) -> Predicted:
+def _predicted(
+    run: Run, anchor: int, relation: int, side: Side, ids: Tensor, scores: Tensor, base_rate: float | None = None
+) -> Predicted:
     found = ids[ids >= 0].numpy()
     values = scores[: len(found)].double().numpy()
     given = np.full(len(found), anchor)
     heads, tails = (given, found) if side == "tail" else (found, given)
     triples = np.stack([heads, np.full(len(found), relation), tails], 1)
-    return Predicted(triples, values, probabilities(run, triples, values, side))
+    return Predicted(triples, values, probabilities(run, triples, values, side, base_rate))
 
 
 def _join(parts: list[Predicted]) -> Predicted:

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from transher.deadline import check_deadline, made_once
 from transher.errors import TransherError
 from transher.graph.vocabulary import Vocabulary
 from transher.prediction.evidence import explain_ids
@@ -128,6 +129,7 @@ class Explorer(Naming):
         answers: list[s.Answers | Exception] = [TransherError("not answered")] * len(queries)
         groups: dict[tuple[s.Side, bool], list[tuple[int, int, int]]] = {}
         for place, query in enumerate(queries):
+            check_deadline()
             try:
                 match query.head, query.relation, query.tail:
                     case (str(anchor), str(relation), None):
@@ -144,7 +146,8 @@ class Explorer(Naming):
         for (side, hide), rows in groups.items():
             places, anchors, relations = (np.array(column) for column in zip(*rows, strict=True))
             top = max(queries[place].top for place in places)
-            found = asking.ask(self.run, self.facts, anchors, relations, side, top, hide)
+            base_rates = [queries[place].base_rate for place in places]
+            found = asking.ask(self.run, self.facts, anchors, relations, side, top, hide, base_rates)
             for place, predicted in zip(places.tolist(), found, strict=True):
                 answers[place] = self.answers(side, predicted.only(slice(queries[place].top)), start)
         return answers
@@ -152,19 +155,18 @@ class Explorer(Naming):
     def _ask_other(self, query: s.Query, start: float) -> s.Answers:
         match query.head, query.relation, query.tail:
             case (str(head), None, str(tail)):
-                hide = query.known == "hide"
-                return self._ask_relations(self.entity_id(head), self.entity_id(tail), query.top, hide, start)
+                return self._ask_relations(self.entity_id(head), self.entity_id(tail), query, start)
             case (str(head), str(relation), str(tail)):
                 triple = [self.entity_id(head), self.relation_id(relation), self.entity_id(tail)]
-                return self.answers("tail", asking.score(self.run, np.array([triple])), start)
+                return self.answers("tail", asking.score(self.run, np.array([triple]), query.base_rate), start)
         raise UnknownNameError("Give two of head, relation and tail: the third is what is asked for.", [])
 
-    def explain(self, head: str, relation: str, tail: str) -> dict[str, Any]:
+    def explain(self, head: str, relation: str, tail: str, base_rate: float | None = None) -> dict[str, Any]:
         ids = self.entity_id(head), self.relation_id(relation), self.entity_id(tail)
-        with self._evidence_lock:  # the index of paths is made once, by whoever asks first
+        with made_once(self._evidence_lock):  # the index of paths, by whoever asks first
             neighbourhood = self.run.neighbourhood
         assert neighbourhood is not None
-        evidence = explain_ids(self.run, ids)
+        evidence = explain_ids(self.run, ids, base_rate=base_rate)
         return cast("dict[str, Any]", _plain(evidence.to_dict() | {"headline": evidence.headline()}))
 
     # --- the map
@@ -174,7 +176,7 @@ class Explorer(Naming):
         return Plane(self.run, self.facts)
 
     def map(self, colour: Colour) -> s.MapView:
-        with self._lock:
+        with made_once(self._lock):
             plane = self.plane
             colouring = plane.colouring(colour)
         words: Vocabulary = self.graph.entities
@@ -191,7 +193,7 @@ class Explorer(Naming):
         )
 
     def place(self, text: str) -> s.Place:
-        with self._lock:
+        with made_once(self._lock):
             plane = self.plane
         id = self.entity_id(text)
         x, y = plane.place(np.array([id]))[0].tolist()
@@ -199,12 +201,12 @@ class Explorer(Naming):
 
     # --- within
 
-    def _ask_relations(self, head: int, tail: int, top: int, hide: bool, start: float) -> s.Answers:
+    def _ask_relations(self, head: int, tail: int, query: s.Query, start: float) -> s.Answers:
         ids = np.arange(len(self.graph.relations))
-        if hide:
+        if query.known == "hide":
             ids = ids[[not self.facts.holds(head, int(id), tail) for id in ids]]
         triples = np.stack([np.full(len(ids), head), ids, np.full(len(ids), tail)], 1)
-        return self.answers("relation", asking.score(self.run, triples).best(top), start)
+        return self.answers("relation", asking.score(self.run, triples, query.base_rate).best(query.top), start)
 
     def _questions(self) -> list[s.Fact]:
         """A known fact of each of the commonest relations, for the first page to ask about."""
@@ -228,7 +230,7 @@ class Explorer(Naming):
         return [round(value, 6) for value in pooled.flatten().tolist()], len(values)
 
     def _patterns(self) -> dict[int, list[FoundPattern]]:
-        with self._lock:
+        with made_once(self._lock):
             return self._all_patterns
 
     @cached_property

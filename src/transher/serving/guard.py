@@ -1,4 +1,4 @@
-"""What stands before every request: its host, its token, its size; and behind it: headers and a count."""
+"""What stands before every request: its host, its token, its client, its size; behind it: headers and a count."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import hmac
 import ipaddress
 import json
 import time
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transher.serving.admission import Admission, RefusedError
 from transher.serving.metrics import Metrics
 
 BODY = 256 * 1024  # bytes
@@ -41,12 +42,6 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class _RefusedError(Exception):
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-
-
 class Guard:
     """Refuses early and cheaply; all it lets through is bounded."""
 
@@ -54,6 +49,7 @@ class Guard:
         self.app, self.metrics = app, metrics
         self._token = token.encode() if token else None
         self._loopback_only = loopback_only
+        self._admission = Admission()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -74,9 +70,10 @@ class Guard:
 
         try:
             self._check(scope)
-            await self.app(scope, await self._bounded(scope, receive), send_with_headers)
-        except _RefusedError as refused:
-            await _answer(refused.status, str(refused), send_with_headers)
+            with self._admitted(scope):
+                await self.app(scope, await self._bounded(scope, receive), send_with_headers)
+        except RefusedError as refused:
+            await _answer(refused, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", None) or "other"
             self.metrics.observe(route, status, time.perf_counter() - start)
@@ -88,11 +85,18 @@ class Guard:
             host = headers.get("host", "")
             name = host[: host.find("]") + 1] if host.startswith("[") else host.rsplit(":", 1)[0]
             if not is_loopback(name):
-                raise _RefusedError(421, "This server answers only to localhost.")
+                raise RefusedError(421, "This server answers only to localhost.")
         if self._token and scope["path"].startswith("/api") and scope["path"] not in _OPEN:
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
-                raise _RefusedError(401, "Give the token that the server was started with, as a bearer token.")
+                raise RefusedError(401, "Give the token that the server was started with, as a bearer token.")
+
+    def _admitted(self, scope: Scope) -> AbstractContextManager[None]:
+        """Who watches over the server is let in when it is full too."""
+        if scope["path"] in _OPEN and scope["method"] == "GET":
+            return nullcontext()
+        address, _ = scope["client"] or ("", 0)
+        return self._admission.of(address)
 
     async def _bounded(self, scope: Scope, receive: Receive) -> Receive:
         """The body is read here, so that neither its size nor its slowness reaches what is behind."""
@@ -100,7 +104,7 @@ class Guard:
             return receive
         length = Headers(scope=scope).get("content-length", "0")
         if length.isdigit() and int(length) > BODY:
-            raise _RefusedError(413, f"The body may have {BODY:,} bytes.")
+            raise RefusedError(413, f"The body may have {BODY:,} bytes.")
         body = b""
         try:
             async with asyncio.timeout(_BODY_SECONDS):
@@ -109,10 +113,10 @@ class Guard:
                     message = await receive()
                     body += message.get("body", b"")
                     if len(body) > BODY:
-                        raise _RefusedError(413, f"The body may have {BODY:,} bytes.")
+                        raise RefusedError(413, f"The body may have {BODY:,} bytes.")
                     more = message.get("more_body", False)
         except TimeoutError:
-            raise _RefusedError(408, f"The body did not come within {_BODY_SECONDS:g} seconds.") from None
+            raise RefusedError(408, f"The body did not come within {_BODY_SECONDS:g} seconds.") from None
         given = False
 
         async def replay() -> Message:
@@ -125,10 +129,12 @@ class Guard:
         return replay
 
 
-async def _answer(status: int, reason: str, send: Any) -> None:
-    body = json.dumps({"reason": reason, "suggestions": []}).encode()
+async def _answer(refused: RefusedError, send: Send) -> None:
+    body = json.dumps({"reason": str(refused), "suggestions": []}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status == 401:
+    if refused.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
+    if refused.retry_after is not None:
+        headers.append((b"retry-after", str(refused.retry_after).encode()))
+    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

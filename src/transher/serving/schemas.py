@@ -11,6 +11,10 @@ TOP = 100
 BATCH = 64
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, description="Identifier or name.")]
+BaseRate = Annotated[
+    float | None,
+    Field(gt=0, lt=1, description="How many of the triples that are asked about hold; without it, as calibrated."),
+]
 Side = Literal["head", "tail"]
 
 
@@ -144,6 +148,7 @@ class Query(BaseModel):
     tail: Name | None = None
     top: int = Field(10, ge=1, le=TOP)
     known: Literal["hide", "mark"] = "mark"
+    base_rate: BaseRate = None
 
 
 class Batch(BaseModel):

@@ -13,13 +13,12 @@ try:
     import uvicorn
 
     from transher.serving.api import create_app
+    from transher.serving.connection import Connection
 except ImportError as error:
     raise UsageError(f"serving needs more packages ({error.name}): pip install 'transher[serve]'") from error
 
 from transher.serving.explorer import Explorer
 from transher.serving.guard import is_loopback
-
-CONNECTIONS = 1000
 
 
 def load_explorers(folders: Sequence[Path]) -> dict[str, Explorer]:
@@ -49,6 +48,6 @@ def serve(explorers: dict[str, Explorer], host: str, port: int, token: str | Non
     check_address(host, token)
     app = create_app(explorers, token=token, loopback_only=is_loopback(host))
     uvicorn.run(
-        app, host=host, port=port, log_level="warning", server_header=False, limit_concurrency=CONNECTIONS,
+        app, host=host, port=port, http=Connection, log_level="warning", server_header=False,
         timeout_keep_alive=15, timeout_graceful_shutdown=10, h11_max_incomplete_event_size=32 * 1024,
     )  # fmt: skip

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
+
+from transher.deadline import DeadlineError, deadline
 
 Result = TypeVar("Result")
 
@@ -37,13 +40,14 @@ class Workers:
         if self.pending >= self.capacity:
             raise BusyError(f"{self.pending} requests are waiting already: try again in a second.")
         self.pending += 1
-        work: Future[Result] = self._pool.submit(partial(function, *arguments))
+        end = time.monotonic() + self.seconds
+        work: Future[Result] = self._pool.submit(_until, end, partial(function, *arguments))
         loop = asyncio.get_running_loop()
         # Counted down when the thread is through, not when the client has gone.
         work.add_done_callback(lambda _: self._count_down(loop))
         try:
             return await asyncio.wait_for(asyncio.wrap_future(work), self.seconds)
-        except TimeoutError:
+        except (TimeoutError, DeadlineError):
             raise BusyError(f"This took longer than {self.seconds:g} seconds.", retry_after=5) from None
 
     def _count_down(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -56,3 +60,9 @@ class Workers:
     def stop(self) -> None:
         """Drops what waits and lets what computes come to its end."""
         self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _until(end: float, function: Callable[[], Result]) -> Result:
+    """In the thread: what nobody waits for any more stops at its next chunk, and the thread is free."""
+    with deadline(end):
+        return function()

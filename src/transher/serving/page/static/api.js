@@ -21,7 +21,7 @@ async function request(path, parameters, signal) {
     const response = await fetch(`/api/${path}${query ? `?${query}` : ""}`, { headers, signal });
     if (response.ok) return response;
     const problem = await response.json().catch(() => ({}));
-    if (response.status !== 503 || attempt === 3) throw new ApiError(response.status, problem);
+    if (![429, 503].includes(response.status) || attempt === 3) throw new ApiError(response.status, problem);
     const seconds = Number(response.headers.get("retry-after")) || 1;
     await new Promise((done) => setTimeout(done, 1000 * seconds * (1 + Math.random())));
   }

@@ -10,7 +10,7 @@ const PARTS = ["head", "relation", "tail"];
 const HINTS = { head: "Who or what", relation: "is related how", tail: "to whom or what?" };
 
 export async function ask(run, parameters) {
-  const state = Object.fromEntries([...PARTS, "known", "why"].map((part) => [part, parameters[part]]));
+  const state = Object.fromEntries([...PARTS, "known", "base_rate", "why"].map((part) => [part, parameters[part]]));
   const labels = await Promise.all(PARTS.map((part) => (state[part] ? label(run, part, state[part]) : "")));
   const place = h("div", {});
   const inputs = {};
@@ -26,7 +26,7 @@ export async function ask(run, parameters) {
     state.why = undefined;
     step("ask", state);
     refresh();
-    if (value && PARTS.filter((other) => state[other]).length === 1) inputs[part === "relation" ? "head" : "relation"].focus();
+    if (value && PARTS.includes(part) && PARTS.filter((other) => state[other]).length === 1) inputs[part === "relation" ? "head" : "relation"].focus();
   };
   const fields = PARTS.map((part, column) => {
     const field = typeahead({
@@ -44,6 +44,12 @@ export async function ask(run, parameters) {
       type: "checkbox", checked: state.known === "hide",
       onchange: (event) => change("known", event.target.checked ? "hide" : undefined),
     }), " only what is not known yet"),
+    h("label", { class: "toggle", title: "Probabilities are those of a mixture with one true fact in eleven. If you know how many of the facts that you ask about hold, say so." },
+      "of 100 such facts", h("input", {
+        type: "number", min: 0.0001, max: 99.9999, step: "any", placeholder: "9",
+        value: state.base_rate && Number((100 * state.base_rate).toPrecision(6)),
+        onchange: ({ target }) => target.reportValidity() && change("base_rate", target.value && String(target.value / 100)),
+      }), "hold"),
     place,
   ];
 }
@@ -65,14 +71,16 @@ function answers(parameters, given) {
   const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph)];
   const asked = PARTS.find((part) => !parameters[part]);
   const query = Object.fromEntries(given.map((part) => [part, parameters[part]]));
+  const { base_rate } = parameters;
   const rest = asked ? { top: 12, known: parameters.known } : {};
   const show = (fact) => asked === "relation" ? relationLink(fact.relation)
     : asked ? entityLink(fact[asked]) : [entityLink(fact.head), " ", relationLink(fact.relation), " ", entityLink(fact.tail)];
   return h("div", { class: runs.length > 1 ? "columns even" : "" }, runs.map((run) =>
     loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
-      ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest }), (found) => [
+      ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest, base_rate }), (found) => [
         factList(run.key, found.answers.filter((fact) => fact.known || fact.head.identifier !== fact.tail.identifier || !asked), show, "No answers: all that fits is known already.",
           {
+            base_rate,
             isOpen: (fact) => !asked || fact[asked].identifier === parameters.why,
             opened: (fact) => {
               parameters.why = asked && fact[asked].identifier;

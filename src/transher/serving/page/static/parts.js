@@ -48,14 +48,14 @@ export function bar(fact, facts) {
 }
 
 // Ranked facts, each of which opens to its evidence. `shown` says which part of a fact a line names.
-export function factList(run, facts, shown, empty = "Nothing to show.", { isOpen = () => false, opened = () => {} } = {}) {
+export function factList(run, facts, shown, empty = "Nothing to show.", { base_rate, isOpen = () => false, opened = () => {} } = {}) {
   if (!facts.length) return h("p", { class: "quiet" }, empty);
   return h("ol", { class: "facts" }, facts.map((fact) => {
     const place = h("div", { class: "evidence" });
     const details = h("details", {
       ontoggle: () => {
         if (!details.open || place.hasChildNodes()) return;
-        showEvidence(run, fact, place);
+        showEvidence(run, fact, base_rate, place);
         opened(fact);
       },
     },
@@ -67,11 +67,11 @@ export function factList(run, facts, shown, empty = "Nothing to show.", { isOpen
   }));
 }
 
-async function showEvidence(run, fact, place) {
+async function showEvidence(run, fact, base_rate, place) {
   place.append(h("p", { class: "quiet" }, "Looking for evidence …"));
   const ends = { head: fact.head.identifier, relation: fact.relation.identifier, tail: fact.tail.identifier };
   try {
-    const found = await ofRun(run, "explain", ends);
+    const found = await ofRun(run, "explain", { ...ends, base_rate });
     place.replaceChildren(evidence(found));
   } catch (error) {
     place.replaceChildren(failure(error));
