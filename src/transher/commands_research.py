@@ -14,9 +14,16 @@ from transher.errors import UsageError
 @click.command()
 @click.argument("benchmark", required=False)
 @click.option("--model", "models", multiple=True, help="Only this model; may be given several times.")
-@click.option("--table", "tables", multiple=True, type=click.Choice(["results", "types", "init", "ablations"]),
+@click.option("--table", "tables", multiple=True,
+              type=click.Choice(["results", "types", "significance", "init", "ablations"]),
               help="What to train for; the results by default.")  # fmt: skip
-@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Trainings of each main model.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Trainings of each main model; at least 3 for significance.",
+)
 @click.option("--quick", is_flag=True, help="A few steps of a tiny model, to try the whole path.")
 @click.option("--runs", "runs_folder", type=click.Path(path_type=Path), default=Path("runs/reproduce"),
               show_default=True, help="Folder for the runs.")  # fmt: skip

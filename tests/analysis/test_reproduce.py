@@ -41,12 +41,12 @@ def test_a_result_has_all_that_a_reader_needs_to_check_it(reproduced: Path) -> N
 
 
 def test_two_models_of_the_same_seed_are_compared_query_by_query(reproduced: Path) -> None:
-    result = json.loads((reproduced / "results" / "world_transher_against_pairre_0.json").read_text("utf-8"))
+    result = json.loads((reproduced / "results" / "world_transher_against_pairre_main_0.json").read_text("utf-8"))
     assert result["comparison"]["better"] + result["comparison"]["worse"] + result["comparison"][
         "equal"
     ] == pytest.approx(1)
     table = tables.render("significance-world", results.read_results(reproduced / "results"))
-    assert "TranSHER − PairRE" in table
+    assert "| TranSHER − PairRE, main | 0 |" in table
 
 
 def test_what_is_finished_is_not_trained_again(reproduced: Path, tmp_path: Path) -> None:
@@ -85,6 +85,9 @@ def test_every_table_has_its_experiments() -> None:
     assert len(experiments.experiments("fb15k-237", seeds=3)) == 3 * len(experiments.MODELS)
     starts = experiments.experiments("db100k", tables=["init"])
     assert {one.recipe.model.init for one in starts} == set(experiments.STRATEGIES)
+    compared = experiments.experiments("fb15k-237", tables=["significance"])
+    assert {(one.model, one.seed) for one in compared} == {(m, s) for m in experiments.COMPARED for s in range(3)}
+    assert len({(one.recipe.model.k, one.recipe.training.steps) for one in compared}) == 1
     ablations = experiments.experiments("fb15k-237", tables=["ablations"])
     assert len({one.recipe.to_toml() for one in ablations}) == len(experiments.ABLATIONS)
     with pytest.raises(UsageError, match="Did you mean 'pairre'"):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from transher import run as runs
-from transher.analysis.experiments import MAIN, Experiment
+from transher.analysis.experiments import COMPARED, MAIN, SHORT, Experiment
 from transher.analysis.results import record, record_comparison
 from transher.errors import UsageError
 from transher.evaluation.significance import compare
@@ -17,8 +17,6 @@ from transher.run import MANIFEST_FILE, RECIPE_FILE
 from transher.training.checkpoints import STATE_FILE
 from transher.training.recipe import Recipe
 from transher.training.watcher import Watcher
-
-COMPARED = ("transher", "pairre")
 
 Started = Callable[[Experiment, str], None]  # hears of each experiment and what is done about it
 
@@ -82,14 +80,13 @@ def _bring_to_its_end(
 def _comparisons(
     experiments: Sequence[Experiment], folders: dict[tuple[str, str, int], Path], results_folder: Path
 ) -> list[Path]:
-    """The paired test of TranSHER against PairRE under every seed that both have."""
+    """The paired test of TranSHER against PairRE under every budget and seed that both have."""
     first, second = COMPARED
-    seeds = sorted({seed for model, variant, seed in folders if model == first and variant == MAIN})
     written = []
-    for seed in seeds:
-        if (second, MAIN, seed) in folders:
-            one, other = (runs.load(folders[model, MAIN, seed]).evaluate().ranks for model in COMPARED)
+    for model, variant, seed in sorted(folders):
+        if model == first and variant in (MAIN, SHORT) and (second, variant, seed) in folders:
+            one, other = (runs.load(folders[model, variant, seed]).evaluate().ranks for model in COMPARED)
             comparison = compare(one, other)
             benchmark = experiments[0].benchmark
-            written.append(record_comparison(results_folder, benchmark, first, second, seed, comparison))
+            written.append(record_comparison(results_folder, benchmark, first, second, variant, seed, comparison))
     return written

@@ -69,11 +69,11 @@ def record(
 
 
 def record_comparison(
-    results_folder: Path, benchmark: str, first: str, second: str, seed: int, comparison: Comparison
+    results_folder: Path, benchmark: str, first: str, second: str, variant: str, seed: int, comparison: Comparison
 ) -> Path:
     """Write the paired test of two runs on the same queries."""
-    experiment = {"benchmark": benchmark, "first": first, "second": second, "seed": seed}
-    path = results_folder / f"{benchmark}_{first}_against_{second}_{seed}.json"
+    experiment = {"benchmark": benchmark, "first": first, "second": second, "variant": variant, "seed": seed}
+    path = results_folder / f"{benchmark}_{first}_against_{second}_{variant}_{seed}.json"
     write_text(
         path,
         _dump(_rounded({"kind": "comparison", "experiment": experiment, "comparison": comparison.to_dict()})) + "\n",

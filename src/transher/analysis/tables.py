@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from transher.analysis.experiments import ABLATIONS, MAIN, MODELS, STRATEGIES, recipe_name
+from transher.analysis.experiments import ABLATIONS, COMPARED, MAIN, MODELS, SHORT, STRATEGIES, recipe_name
 from transher.analysis.results import read_results
 from transher.errors import InputError
 from transher.files import write_text
@@ -80,11 +80,15 @@ def _ogb_table(published: dict[str, dict[str, float]], results: Sequence[Result]
 
 
 def significance_table(benchmark: str, results: Sequence[Result]) -> str:
-    """The paired tests of two models under each seed."""
+    """The paired tests of two models under each budget and seed."""
     rows = [
         [
-            f"{TITLES[test['experiment']['first']]} − {TITLES[test['experiment']['second']]}",
-            str(test["experiment"]["seed"]),
+            f"{TITLES[about['first']]} − {TITLES[about['second']]}, {about['variant']}",
+            str(about["seed"]),
+            *(
+                _figure(_mean(_seed(results, about[side], about["variant"], about["seed"]), "mrr"), 4)
+                for side in ("first", "second")
+            ),
             f"{c['difference']:+.4f}",
             f"{c['interval'][0]:+.4f} to {c['interval'][1]:+.4f}",
             f"{c['bootstrap_p']:.2g}",
@@ -92,10 +96,11 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
             f"{c['better']:.1%} / {c['worse']:.1%} / {c['equal']:.1%}",
         ]
         for test in results
-        if test["kind"] == "comparison" and (c := test["comparison"])
+        if test["kind"] == "comparison" and (c := test["comparison"]) and (about := test["experiment"])
     ]
-    headers = ["MRR", "seed", "difference", "95 % interval", "p, bootstrap", "p, Wilcoxon", "better / worse / equal"]
-    return _markdown(headers, rows)
+    headers = ["MRR", "seed", *(TITLES[model] for model in COMPARED), "difference", "95 % interval", "p, bootstrap",
+               "p, Wilcoxon", "better / worse / equal"]  # fmt: skip
+    return _markdown(headers, rows) + _budget(_all(results, SHORT), "The short trainings have")
 
 
 def types_table(benchmark: str, results: Sequence[Result]) -> str:
@@ -154,11 +159,11 @@ def headline_table(benchmark: str, results: Sequence[Result]) -> str:
 
 _RENDERERS: dict[str, tuple[Callable[[str, Sequence[Result]], str], str]] = {
     "results": (results_table, ""),
-    "significance": (significance_table, " --model transher --model pairre --seeds 3"),
+    "significance": (significance_table, " --table significance"),
     "types": (types_table, " --table types"),
     "init": (init_table, " --table init"),
     "ablations": (ablations_table, " --table ablations"),
-    "headline": (headline_table, " --model transher --model pairre --seeds 3"),
+    "headline": (headline_table, " --model transher --model pairre"),
 }
 
 
@@ -189,6 +194,10 @@ def _runs(results: Sequence[Result], model: str | None, variant: str) -> list[Re
         for result in _all(results, variant)
         if result["experiment"]["variant"] == variant and model in (None, result["experiment"]["model"])
     ]
+
+
+def _seed(results: Sequence[Result], model: str, variant: str, seed: int) -> list[Result]:
+    return [run for run in _runs(results, model, variant) if run["experiment"]["seed"] == seed]
 
 
 def _all(results: Sequence[Result], prefix: str) -> list[Result]:
@@ -228,12 +237,11 @@ def _reached(runs: Sequence[Result], figures: dict[str, float]) -> str:
     return "reached" if gap >= -0.0005 else f"not reached: {gap:+.3f}"  # the paper has three digits
 
 
-def _budget(runs: Sequence[Result]) -> str:
+def _budget(runs: Sequence[Result], words: str = "Each has") -> str:
     if not runs:
         return ""
     model, training = runs[0]["recipe"]["model"], runs[0]["recipe"]["training"]
-    budget = f"k = {model['k']} and {training['steps']:,} steps"
-    return f"\n\nEach with {budget}, less than the main table's."
+    return f"\n\n{words} k = {model['k']} and {training['steps']:,} steps, less than the main table's."
 
 
 def _markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
