@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["model.name=complex", "model.gamma=30", "training.n3=0.001"],
         ["training.schedule=cosine", "training.warmup=20"],
         ["training.weighting=none"],
+        ["training.averaging=0.1"],
     ],
     ids=" ".join,
 )
@@ -95,12 +97,32 @@ class StopAt(Watcher):
             self.trainer.stop()
 
 
+def test_averaged_weights_are_those_that_are_kept(ring: Graph, tmp_path: Path) -> None:
+    plain, averaged = (train(ring, tmp_path / name, f"training.averaging={name}") for name in ("0", "0.5"))
+    assert torch.equal(plain.entities.weight, averaged.entities.weight)  # the training goes on as it would without
+    assert plain.entities.average is None
+    assert averaged.entities.average is not None
+    assert not torch.equal(averaged.entities.average, averaged.entities.weight)
+    path = tmp_path / "steps"
+    trainer = Trainer(ring, recipe("training.averaging=0.5"), path)
+    seen = trainer.entities.weight.clone()
+    for step in range(32):
+        trainer.train_step(trainer.batches.at(step), step)
+        if step + 1 in (16, 32):
+            share = 1 - math.exp(-16 / (0.5 * (step + 1)))
+            seen += share * (trainer.entities.weight - seen)
+    torch.testing.assert_close(trainer.entities.learned, seen)
+    best, _ = read_tensors(tmp_path / "0.5" / MODEL_FILE)
+    assert not any(torch.equal(best["entities"], table.entities.weight) for table in (plain, averaged))
+
+
 @pytest.mark.parametrize(
     "settings",
     [
         [],
         ["training.optimizer=adam", "training.schedule=step"],
         ["training.dropout=0.2", "training.gradient_share=0.5"],
+        ["training.averaging=0.3"],
     ],
 )
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
@@ -115,6 +137,7 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
     resumed.run()
     assert torch.equal(whole.entities.weight, resumed.entities.weight)
     assert torch.equal(whole.relations.weight, resumed.relations.weight)
+    assert torch.equal(whole.entities.learned, resumed.entities.learned)
     for name in ("whole", "stopped"):
         assert [line["step"] for line in read_history(tmp_path / name) if line["kind"] == "report"] == [
             10,

@@ -44,6 +44,7 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "paper-xavier": ("the standard deviation that the paper prints", ("model.xavier=paper",)),
     "reciprocal": ("reciprocal relations", ("model.reciprocal=true",)),
     "dropout": ("dropout 0.1", ("training.dropout=0.1",)),
+    "averaging": ("weights averaged over the last tenth of the steps", ("training.averaging=0.1",)),
 }
 
 

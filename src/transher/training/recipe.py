@@ -80,6 +80,9 @@ class TrainingSettings(Section):
     gradient_share: float = Field(
         1.0, gt=0, le=1, description="share of the negatives' gradients that is followed, the heaviest surely, unbiased"
     )
+    averaging: float = Field(
+        0.0, ge=0, le=1, description="share of the steps so far over which weights are averaged; 0 for the latest"
+    )
     seed: int = Field(0, ge=0)
 
 

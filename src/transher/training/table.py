@@ -13,14 +13,26 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 
 class Table(ABC):
-    """weight: (rows, width). `ids` are distinct. `state` holds tensors of the optimiser, `updates` counts pushes."""
+    """weight: (rows, width). `ids` are distinct. `state` holds tensors of the optimiser, `updates` counts pushes.
+    `average`, where one is kept, follows the weight and is what answers come from."""
 
     state_names: tuple[str, ...]
 
-    def __init__(self, weight: Tensor) -> None:
+    def __init__(self, weight: Tensor, averaged: bool = False) -> None:
         self.weight = weight
         self.updates = 0
         self.state = {name: torch.zeros_like(weight) for name in self.state_names}
+        self.average = weight.clone() if averaged else None
+
+    @property
+    def learned(self) -> Tensor:
+        """The weights to judge and to keep."""
+        return self.weight if self.average is None else self.average
+
+    def follow(self, share: float) -> None:
+        """Let the average take up `share` of the weights as they are."""
+        if self.average is not None:
+            self.average.lerp_(self.weight, share)
 
     def pull(self, ids: Tensor) -> Tensor:
         """The rows `ids`, (U, width), ready to collect a gradient."""

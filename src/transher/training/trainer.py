@@ -31,6 +31,8 @@ from transher.training.schedule import learning_rate, resets_moments
 from transher.training.table import TABLES, Table
 from transher.training.watcher import Report, Watcher
 
+_AVERAGE_EVERY = 16  # steps: an average passes over whole tables
+
 
 class Diverged(TransherError):
     """The loss is no longer a number."""
@@ -50,17 +52,17 @@ class Trainer:
         self.model = build_model(recipe.model)
         self.batches = Batches(graph, recipe.training, recipe.model.reciprocal)
         self.progress = Progress()
-        kind = TABLES[recipe.training.optimizer]
+        kind, averaged = TABLES[recipe.training.optimizer], recipe.training.averaging > 0
         if resume:
             tensors, self.progress = load_state(folder)
-            self.entities, self.relations = kind(tensors["entities"]), kind(tensors["relations"])
+            self.entities, self.relations = (kind(tensors[name], averaged) for name in ("entities", "relations"))
             self._restore(tensors)
         else:
             rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
             entities, relations = initial_tables(
                 self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, recipe.training.seed
             )
-            self.entities, self.relations = kind(entities), kind(relations)
+            self.entities, self.relations = kind(entities, averaged), kind(relations, averaged)
         self._known: Known | None = None
         self._gradients: dict[str, float] = {}
         self._stopping = threading.Event()
@@ -69,8 +71,8 @@ class Trainer:
     def scorer(self) -> Scorer:
         return Scorer(
             self.model,
-            self.entities.weight,
-            self.relations.weight,
+            self.entities.learned,
+            self.relations.learned,
             len(self.graph.relations),
             self.recipe.model.reciprocal,
         )
@@ -143,6 +145,10 @@ class Trainer:
         rate = learning_rate(settings, step)
         _push(self.entities, batch.entity_ids, entity_rows, rate)
         _push(self.relations, batch.relation_ids, relation_rows, rate)
+        if settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
+            share = 1 - math.exp(-_AVERAGE_EVERY / (settings.averaging * (step + 1)))
+            self.entities.follow(share)
+            self.relations.follow(share)
         return value
 
     def _starts_epoch(self, step: int) -> bool:
@@ -201,7 +207,7 @@ class Trainer:
         latest weights are the ones to keep."""
         progress = self.progress
         if not len(self.graph.valid):
-            save_model(self.folder, self.entities.weight, self.relations.weight, progress.step, None)
+            save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, None)
             return
         if self._known is None and "valid" not in self.graph.candidates:
             self._known = known_answers(self.graph)
@@ -211,7 +217,7 @@ class Trainer:
         best = progress.best_mrr is None or mrr > progress.best_mrr
         if best:
             progress.best_mrr, progress.best_step, progress.stale = mrr, progress.step, 0
-            save_model(self.folder, self.entities.weight, self.relations.weight, progress.step, mrr)
+            save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, mrr)
         else:
             progress.stale += 1
         history.add("validation", progress.step, mrr=mrr, seconds=progress.seconds)
@@ -230,20 +236,24 @@ class Trainer:
         tensors = {"entities": self.entities.weight, "relations": self.relations.weight}
         for name, table in (("entities", self.entities), ("relations", self.relations)):
             tensors |= {f"{name}.{key}": tensor for key, tensor in table.state.items()}
+            if table.average is not None:
+                tensors[f"{name}.average"] = table.average
         self.progress.updates = self.entities.updates
         if self.progress.best_mrr is None:
-            save_model(self.folder, self.entities.weight, self.relations.weight, self.progress.step, None)
+            save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, None)
         save_state(self.folder, tensors, self.progress)
 
     def _keep_last_good(self) -> None:
         """After a loss that is no number: these weights, unless better ones are on disk or these are spoilt too."""
-        if self.progress.best_mrr is None and bool(self.entities.weight.isfinite().all()):
-            save_model(self.folder, self.entities.weight, self.relations.weight, self.progress.step, None)
+        if self.progress.best_mrr is None and bool(self.entities.learned.isfinite().all()):
+            save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, None)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         for name, table in (("entities", self.entities), ("relations", self.relations)):
             table.updates = self.progress.updates
             table.state = {key: tensors[f"{name}.{key}"] for key in table.state_names}
+            if table.average is not None:
+                table.average = tensors.get(f"{name}.average", table.average)
 
     @contextmanager
     def _stops_on_signals(self) -> Iterator[None]:
