@@ -31,6 +31,10 @@ struct Backend {
                                long k, float* dq, float* ds, float* de);
     void (*scaled_l1_pairs_backward)(int threads, const float* q, const float* s, const float* e, const float* g, long B,
                                      long k, float* dq, float* ds, float* de);
+    void (*scaled_l1_listed)(int threads, const float* q, const float* s, const float* e, const std::int64_t* ids, long B,
+                             long N, long k, float* out);
+    void (*scaled_l1_listed_backward)(int threads, const float* q, const float* s, const float* e, const std::int64_t* ids,
+                                      const float* g, long B, long N, long rows, long k, float* dq, float* ds, float* de);
     void (*batch_forward)(int threads, const Batch& batch, Buffer& kept, float* positive, float* negative);
     void (*batch_backward)(int threads, const Batch& batch, Buffer& kept, const float* d_positive, const float* d_negative,
                            float* d_entity_rows, float* d_relation_rows);

@@ -163,6 +163,7 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
     float* d_relations = static_cast<float*>(scratch(transher::slot_relations, groups * relation_floats * sizeof(float) + 64));
     backward_columns(
         threads, batch.batch, batch.pool, kept.query_panels, kept.candidates, d_negative,
+        Sparse(threads, d_negative, nullptr, batch.batch, batch.pool),
         [&](long group) {
             ColumnSums sums{kept.seen + group * entity_floats, d_seen + group * entity_floats,
                             d_relations + group * relation_floats};

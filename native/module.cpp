@@ -120,6 +120,21 @@ NB_MODULE(_native, module) {
         },
         release());
     module.def(
+        "scaled_l1_listed",
+        [](int threads, Address q, Address s, Address e, Address ids, long B, long N, long rows, long k, Address out) {
+            check(at<std::int64_t>(ids), B * N, rows);
+            backend().scaled_l1_listed(threads, at(q), at(s), at(e), at<std::int64_t>(ids), B, N, k, at(out));
+        },
+        release());
+    module.def(
+        "scaled_l1_listed_backward",
+        [](int threads, Address q, Address s, Address e, Address ids, Address g, long B, long N, long rows, long k,
+           Address dq, Address ds, Address de) {
+            backend().scaled_l1_listed_backward(threads, at(q), at(s), at(e), at<std::int64_t>(ids), at(g), B, N, rows, k,
+                                                at(dq), at(ds), at(de));
+        },
+        release());
+    module.def(
         "batch_forward",
         [](int threads, const PyBatch& batch, transher::Buffer& kept, Address positive, Address negative) {
             backend().batch_forward(threads, batch, kept, at(positive), at(negative));

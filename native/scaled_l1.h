@@ -146,13 +146,14 @@ inline void backward_micro(const float* qs, const float* const* g, const float* 
 }
 
 // The entries of g (B, N) that are not zero, query by query. A gradient that was thinned has few of them, and going over
-// those alone costs in proportion; where most entries count, the dense kernel is faster, and nothing is listed.
+// those alone costs in proportion; where most entries count, the dense kernel is faster, and nothing is listed. With `ids`
+// (B, N) every query has candidates of its own, ids[b, n] among many, and all that is not zero is listed.
 struct Sparse {
     const long* offsets = nullptr;  // (B + 1,), null where nothing is listed
     const std::int32_t* candidates = nullptr;
     const float* values = nullptr;
 
-    Sparse(int threads, const float* g, long B, long N) {
+    Sparse(int threads, const float* g, const std::int64_t* ids, long B, long N) {
         constexpr long chunk = 16;
         long* ends = static_cast<long*>(scratch(transher::slot_offsets, (B + 1) * sizeof(long)));
         parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
@@ -164,13 +165,16 @@ struct Sparse {
         });
         ends[0] = 0;
         for (long b = 0; b < B; ++b) ends[b + 1] += ends[b];
-        if (ends[B] > B * N / 2) return;
+        if (!ids && ends[B] > B * N / 2) return;
         auto* list = static_cast<std::int32_t*>(scratch(transher::slot_listed, 2 * (ends[B] + 1) * sizeof(std::int32_t)));
         auto* kept = reinterpret_cast<float*>(list + ends[B] + 1);
         parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
             for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b)
                 for (long n = 0, place = ends[b]; n < N; ++n)
-                    if (g[b * N + n] != 0.0f) list[place] = static_cast<std::int32_t>(n), kept[place++] = g[b * N + n];
+                    if (g[b * N + n] != 0.0f) {
+                        list[place] = static_cast<std::int32_t>(ids ? ids[b * N + n] : n);
+                        kept[place++] = g[b * N + n];
+                    }
         });
         offsets = ends, candidates = list, values = kept;
     }
@@ -349,13 +353,13 @@ void scaled_l1_pairs_backward(int threads, const float* q, const float* s, const
 
 // ---- Backward
 
-// For every column group: `each_query(state, b)(column, q, s, Σ m, Σ m·e)` for each query and each step of columns, then
+// Gradients g (B, N), or those in `sparse` where it lists them. For every column group: `each_query(state, b)(column, q, s, Σ m, Σ m·e)` for each query and each step of columns, then
 // `each_candidate(state, n, column, e, Σ m·s)`, where `state` is what `start(group)` gave.
 template <class Start, class EachQuery, class EachCandidate>
 void backward_columns(int threads, long B, long N, const float* query_panels, const CandidatePanels& candidates,
-                      const float* g, Start&& start, EachQuery&& each_query, EachCandidate&& each_candidate) {
+                      const float* g, const Sparse& sparse, Start&& start, EachQuery&& each_query,
+                      EachCandidate&& each_candidate) {
     long steps = candidates.steps, panel_floats = steps * query_step, panels = ceil_divide(B, query_block);
-    const Sparse sparse(threads, g, B, N);
     const bool listed = sparse.offsets != nullptr;
     parallel(threads, ceil_divide(steps, group_steps), [&](long group, int) {
         auto state = start(group);
@@ -414,8 +418,9 @@ void backward_columns(int threads, long B, long N, const float* query_panels, co
     });
 }
 
-void scaled_l1_backward(int threads, const float* q, const float* s, const float* e, const float* g, long B, long N, long k,
-                        float* dq, float* ds, float* de) {
+// The gradients of q and s (B, k) and of the candidates e (N, k).
+void backward_rows(int threads, const float* q, const float* s, const float* e, const float* g, const Sparse& sparse, long B,
+                   long N, long k, float* dq, float* ds, float* de) {
     long steps = ceil_divide(k, lanes), panels = ceil_divide(B, query_block), panel_floats = steps * query_step;
     float* query_panels = static_cast<float*>(scratch(transher::slot_shared, panels * panel_floats * sizeof(float)));
     float* memory =
@@ -429,7 +434,7 @@ void scaled_l1_backward(int threads, const float* q, const float* s, const float
         }
     });
     backward_columns(
-        threads, B, N, query_panels, candidates, g, [](long) { return 0; },
+        threads, B, N, query_panels, candidates, g, sparse, [](long) { return 0; },
         [=](int, long b) {
             return [=, dq = dq + b * k, ds = ds + b * k](long column, Vector q_, Vector s_, Vector sum_m, Vector sum_me) {
                 store_to(Vector::spoil(sum_m, q_, s_), dq, column, k);
@@ -439,6 +444,29 @@ void scaled_l1_backward(int threads, const float* q, const float* s, const float
         [&](int, long n, long column, Vector e_, Vector sum_ms) {
             store_to(Vector::spoil(Vector::zero() - sum_ms, e_, e_), de + n * k, column, k);
         });
+}
+
+void scaled_l1_backward(int threads, const float* q, const float* s, const float* e, const float* g, long B, long N, long k,
+                        float* dq, float* ds, float* de) {
+    backward_rows(threads, q, s, e, g, Sparse(threads, g, nullptr, B, N), B, N, k, dq, ds, de);
+}
+
+// ---- Candidates of its own for every query: distance[b, n] to row ids[b, n] of e
+
+void scaled_l1_listed(int threads, const float* q, const float* s, const float* e, const std::int64_t* ids, long B, long N,
+                      long k, float* out) {
+    parallel(threads, B, [&](long b, int) {
+        for (long n = 0; n < N; ++n) {
+            if (n + 1 < N)
+                for (long i = 0; i < least(k, 64); i += 16) __builtin_prefetch(e + ids[b * N + n + 1] * k + i);
+            out[b * N + n] = pair_distance(q + b * k, s + b * k, e + ids[b * N + n] * k, 1.0f, k, no_limit);
+        }
+    });
+}
+
+void scaled_l1_listed_backward(int threads, const float* q, const float* s, const float* e, const std::int64_t* ids,
+                               const float* g, long B, long N, long rows, long k, float* dq, float* ds, float* de) {
+    backward_rows(threads, q, s, e, g, Sparse(threads, g, ids, B, N), B, rows, k, dq, ds, de);
 }
 
 }  // namespace

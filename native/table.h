@@ -17,6 +17,8 @@ constexpr transher::Backend backend_table(const char* name) {
         scaled_l1_pairs,
         scaled_l1_backward,
         scaled_l1_pairs_backward,
+        scaled_l1_listed,
+        scaled_l1_listed_backward,
         batch_forward,
         batch_backward,
         self_adversarial,

@@ -50,6 +50,40 @@ def test_scaled_l1_agrees_with_float64_on_any_shape(backend: str, shape: tuple[i
     assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
 
 
+@each_back_end
+@given(shape=shapes, rows=st.integers(1, 40), zeros=st.booleans(), seed=st.integers(0, 1000))
+def test_candidates_of_their_own_agree_with_float64(
+    backend: str, shape: tuple[int, int, int], rows: int, zeros: bool, seed: int
+) -> None:
+    if backend == "torch":
+        pytest.skip("a native operation")
+    B, N, k = shape
+    torch.manual_seed(seed)
+    parts = [torch.randn(B, k), torch.randn(B, k), torch.randn(rows, k)]
+    ids, upstream = torch.randint(rows, (B, N)), torch.randn(B, N)
+    if zeros:  # as a thinned gradient has them
+        upstream = upstream * (torch.rand(B, N) < 0.2)
+    got = [part.clone().requires_grad_() for part in parts]
+    distance = kernels.scaled_l1_listed(*got, ids)
+    distance.backward(upstream)
+    true = [part.double().requires_grad_() for part in parts]
+    exact = reference.scaled_l1_cross(*true).gather(1, ids)
+    exact.backward(upstream.double())
+    assert error(distance.detach(), exact.detach()) < TOLERANCE
+    for a, b in zip(got, true, strict=True):
+        assert a.grad is not None
+        assert b.grad is not None
+        assert error(a.grad, b.grad) < TOLERANCE
+
+
+def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
+    if backend == "torch":
+        pytest.skip("a native operation")
+    q, e = torch.randn(2, 5), torch.randn(3, 5)
+    with pytest.raises(IndexError, match="index 3"):
+        kernels.scaled_l1_listed(q, q, e, torch.tensor([[0], [3]]))
+
+
 @pytest.mark.parametrize(("B", "N", "k"), [(35, 300, 513), (5, 1030, 64), (1, 70, 1500), (130, 3, 1100)])
 def test_scaled_l1_agrees_with_float64_beyond_every_block(backend: str, B: int, N: int, k: int) -> None:
     torch.manual_seed(0)

@@ -10,6 +10,7 @@ from transher.kernels.distances import (
     complex_modulus_cross,
     complex_modulus_pairs,
     scaled_l1_cross,
+    scaled_l1_listed,
     scaled_l1_pairs,
 )
 from transher.kernels.known import Known
@@ -42,6 +43,7 @@ __all__ = [
     "scaled_l1_batch",
     "scaled_l1_count",
     "scaled_l1_cross",
+    "scaled_l1_listed",
     "scaled_l1_pairs",
     "scaled_l1_top",
     "self_adversarial",

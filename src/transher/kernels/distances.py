@@ -59,6 +59,30 @@ class ScaledL1Pairs(torch.autograd.Function):
         return dq, ds, de
 
 
+class ScaledL1Listed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+        q, s, e, ids = q.contiguous(), s.contiguous(), e.contiguous(), ids.contiguous()
+        ctx.save_for_backward(q, s, e, ids)
+        distance = q.new_empty(ids.shape)
+        native.module.scaled_l1_listed(
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), ids.data_ptr(), *ids.shape, *e.shape,
+            distance.data_ptr(),
+        )  # fmt: skip
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        q, s, e, ids = ctx.saved_tensors
+        g = gradients[0].contiguous()
+        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
+        native.module.scaled_l1_listed_backward(
+            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), ids.data_ptr(), g.data_ptr(), *ids.shape,
+            *e.shape, dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
+        )  # fmt: skip
+        return dq, ds, de, None
+
+
 class ComplexModulusCross(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
@@ -120,6 +144,14 @@ def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
         return reference.scaled_l1_pairs(q, s, e)
     _check(q.ndim == 2 and q.shape == s.shape == e.shape, "scaled_l1_pairs", q, s, e)
     result: Tensor = ScaledL1Pairs.apply(q, s, e)  # type: ignore[no-untyped-call]
+    return result
+
+
+def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e; native alone."""
+    fits = q.ndim == e.ndim == ids.ndim == 2 and q.shape == s.shape and q.shape[1] == e.shape[1]
+    _check(fits and len(ids) == len(q) and ids.dtype == torch.int64, "scaled_l1_listed", q, s, e, ids)
+    result: Tensor = ScaledL1Listed.apply(q, s, e, ids)  # type: ignore[no-untyped-call]
     return result
 
 
