@@ -31,8 +31,6 @@ QUICK = (
 ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "base": ("the study's base", ()),
     "all-gradients": ("every gradient followed, not a tenth", ("training.gradient_share=1",)),
-    "independent": ("256 negatives for each positive, not one pool", ("training.pool=independent",)),
-    "dense-adam": ("dense Adam, not row-sparse", ("training.optimizer=adam",)),
     "step-schedule": ("the authors' schedule of the rate", ("training.schedule=step",)),
     "wide-pool": ("a pool of 1,024 negatives", ("training.negatives=1024",)),
     "unfiltered": ("known answers stay among the negatives", ("training.filter_known=false",)),
@@ -44,7 +42,9 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "paper-xavier": ("the standard deviation that the paper prints", ("model.xavier=paper",)),
     "reciprocal": ("reciprocal relations", ("model.reciprocal=true",)),
     "dropout": ("dropout 0.1", ("training.dropout=0.1",)),
-    "averaging": ("weights averaged over the last tenth of the steps", ("training.averaging=0.1",)),
+    "latest-weights": ("the latest weights, no average", ("training.averaging=0",)),
+    "dense-adam": ("dense Adam, not row-sparse", ("training.optimizer=adam",)),
+    "independent": ("256 negatives for each positive, not one pool", ("training.pool=independent",)),
 }
 
 
