@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -84,15 +84,17 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: 
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
     digest = hashlib.sha256()
-    # Hashed beside the writing, which it would otherwise double: a training waits for this.
+    data = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays.values()]
+    # Hashed beside the writing and the flushing, which it would otherwise double: a training waits for this.
     with replacing(path) as file, ThreadPoolExecutor(1) as beside:
+        hashed = [beside.submit(digest.update, part) for part in data]
         file.write(len(encoded).to_bytes(8, "little"))
         file.write(encoded)
-        for array in arrays.values():
-            data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-            hashed = beside.submit(digest.update, data)
-            file.write(data)
-            hashed.result()
+        for part in data:
+            file.write(part)
+        file.flush()
+        os.fsync(file.fileno())
+        wait(hashed)
         file.seek(8)
         file.write(encoded.replace(b"0" * 64, digest.hexdigest().encode(), 1))
 
