@@ -1,6 +1,7 @@
 """How many of the facts that completion proposes are right: hide a tenth of a graph, complete it, count.
 
-`python benchmarks/completion.py --graph world` trains on what is left and writes `results/completion-world.json`.
+`python benchmarks/completion.py --graph world` trains on what is left and writes `results/completion-world.json`;
+`--run RUN` takes a finished training instead, from which its own test triples were hidden.
 A proposed fact counts as right only if it is one of those hidden: true facts that the graph never had count as wrong.
 """
 
@@ -66,29 +67,42 @@ def measure(run: Run, hidden: np.ndarray) -> dict[str, object]:
     }
 
 
+def trained_for_this(name: str, seed: int, settings: list[str], folder: Path) -> tuple[Run, np.ndarray]:
+    graph, hidden = hide_a_tenth(load_graph(name), seed)
+    return transher.train(graph, folder, recipe=default_recipe(graph).with_settings(settings)), hidden
+
+
+def without_its_test_triples(folder: Path) -> tuple[Run, np.ndarray]:
+    run = transher.load(folder)
+    hidden = run.graph.test
+    return replace(run, graph=replace(run.graph, test=hidden[:0])), hidden
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", default="world")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--set", dest="settings", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--run", type=Path, help="a finished training; its test triples are the hidden ones")
     arguments = parser.parse_args()
-    graph, hidden = hide_a_tenth(load_graph(arguments.graph), arguments.seed)
-    recipe = default_recipe(graph).with_settings(arguments.settings)
     with tempfile.TemporaryDirectory() as folder:
-        run = transher.train(graph, Path(folder) / "run", recipe=recipe)
+        if arguments.run:
+            run, hidden = without_its_test_triples(arguments.run)
+        else:
+            run, hidden = trained_for_this(arguments.graph, arguments.seed, arguments.settings, Path(folder) / "run")
         figures = {
-            "graph": graph.name,
-            "left": len(graph.train) + len(graph.valid),
+            "graph": run.graph.name,
+            "left": len(run.graph.train) + len(run.graph.valid),
             "hidden": len(hidden),
-            "seed": arguments.seed,
+            "seed": run.recipe.training.seed if arguments.run else arguments.seed,
             "commit": subprocess.run(
                 ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
             ).stdout.strip(),
-            "recipe": recipe.model_dump(),
+            "recipe": run.recipe.model_dump(),
             "training_seconds": (run.manifest or {})["cost"]["seconds"],
             **measure(run, hidden),
         }
-    write_json(Path("results") / f"completion-{graph.name}.json", figures)
+    write_json(Path("results") / f"completion-{run.graph.name}.json", figures)
     print(json.dumps({key: figures[key] for key in ("hidden", "precision", "mean_probability", "found_of_hidden")}))
 
 
