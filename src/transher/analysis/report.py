@@ -123,6 +123,7 @@ table{border-collapse:collapse;font-size:.87rem;font-variant-numeric:tabular-num
 caption{text-align:left;white-space:nowrap;font-weight:600;padding:.35rem 0}
 th,td{padding:.28rem .8rem .28rem 0;text-align:left;
 border-bottom:1px solid #e6e6e6;vertical-align:top;overflow-wrap:anywhere}th{color:#555;font-weight:600}
+th,td:first-child{white-space:nowrap}
 td.marked{font-weight:700;color:#00614a}td.marked::before{content:"● "}
 details{margin:.2rem 0}summary{cursor:pointer;color:#444}
 pre{background:#f6f6f6;padding:.8rem;overflow-x:auto;font-size:.8rem}
