@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -94,7 +94,8 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: 
             file.write(part)
         file.flush()
         os.fsync(file.fileno())
-        wait(hashed)
+        for part_hashed in hashed:
+            part_hashed.result()
         file.seek(8)
         file.write(encoded.replace(b"0" * 64, digest.hexdigest().encode(), 1))
 

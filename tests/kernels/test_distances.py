@@ -55,8 +55,6 @@ def test_scaled_l1_agrees_with_float64_on_any_shape(backend: str, shape: tuple[i
 def test_candidates_of_their_own_agree_with_float64(
     backend: str, shape: tuple[int, int, int], rows: int, zeros: bool, seed: int
 ) -> None:
-    if backend == "torch":
-        pytest.skip("a native operation")
     B, N, k = shape
     torch.manual_seed(seed)
     parts = [torch.randn(B, k), torch.randn(B, k), torch.randn(rows, k)]
@@ -77,10 +75,8 @@ def test_candidates_of_their_own_agree_with_float64(
 
 
 def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
-    if backend == "torch":
-        pytest.skip("a native operation")
     q, e = torch.randn(2, 5), torch.randn(3, 5)
-    with pytest.raises(IndexError, match="index 3"):
+    with pytest.raises(IndexError, match="index"):
         kernels.scaled_l1_listed(q, q, e, torch.tensor([[0], [3]]))
 
 

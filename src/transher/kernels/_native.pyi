@@ -17,6 +17,24 @@ def scaled_l1_pairs(threads: int, q: int, s: int, e: int, B: int, k: int, out: i
 def scaled_l1_backward(
     threads: int, q: int, s: int, e: int, g: int, B: int, N: int, k: int, dq: int, ds: int, de: int
 ) -> None: ...
+def scaled_l1_listed(
+    threads: int, q: int, s: int, e: int, ids: int, B: int, N: int, rows: int, k: int, out: int
+) -> None: ...
+def scaled_l1_listed_backward(
+    threads: int,
+    q: int,
+    s: int,
+    e: int,
+    ids: int,
+    g: int,
+    B: int,
+    N: int,
+    rows: int,
+    k: int,
+    dq: int,
+    ds: int,
+    de: int,
+) -> None: ...
 def scaled_l1_pairs_backward(
     threads: int, q: int, s: int, e: int, g: int, B: int, k: int, dq: int, ds: int, de: int
 ) -> None: ...

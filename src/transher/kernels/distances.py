@@ -148,7 +148,9 @@ def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
 
 
 def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e; native alone."""
+    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e."""
+    if not native.serves(q, s, e):
+        return reference.scaled_l1_listed(q, s, e, ids)
     fits = q.ndim == e.ndim == ids.ndim == 2 and q.shape == s.shape and q.shape[1] == e.shape[1]
     _check(fits and len(ids) == len(q) and ids.dtype == torch.int64, "scaled_l1_listed", q, s, e, ids)
     result: Tensor = ScaledL1Listed.apply(q, s, e, ids)  # type: ignore[no-untyped-call]

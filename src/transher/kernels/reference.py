@@ -39,6 +39,31 @@ class ScaledL1(torch.autograd.Function):
         return dq, ds, de
 
 
+class ScaledL1Listed(torch.autograd.Function):
+    """distance[b, n] to row ids[b, n] of e, one candidate of every query at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+        ctx.save_for_backward(q, s, e, ids)
+        distance = q.new_empty(ids.shape)
+        for n, chosen in enumerate(ids.T):
+            distance[:, n] = torch.addcmul(q, s, e.index_select(0, chosen), value=-1).abs_().sum(-1)
+        return distance
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        q, s, e, ids = ctx.saved_tensors
+        (upstream,) = gradients
+        dq, ds, de = torch.zeros_like(q), torch.zeros_like(s), torch.zeros_like(e)
+        for n, chosen in enumerate(ids.T):
+            rows = e.index_select(0, chosen)
+            sign = torch.addcmul(q, s, rows, value=-1).sign_().mul_(upstream[:, n, None])
+            dq += sign
+            ds.addcmul_(sign, rows, value=-1)
+            de.index_add_(0, chosen, sign * s, alpha=-1)
+        return dq, ds, de, None
+
+
 class ComplexModulus(torch.autograd.Function):
     """distance[b, n] = Σ_i |q[b, i] − e[n, i]| over complex coordinates, stored as [real | imaginary] of width 2k."""
 
@@ -64,6 +89,12 @@ class ComplexModulus(torch.autograd.Function):
             dq += direction
             de[n] = -direction.sum(0)
         return dq, de
+
+
+def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N)."""
+    result: Tensor = ScaledL1Listed.apply(q, s, e, ids)  # type: ignore[no-untyped-call]
+    return result
 
 
 def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:

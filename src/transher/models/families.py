@@ -25,10 +25,8 @@ class ScaledL1Model(Model):
         return self.gamma - kernels.scaled_l1_pairs(q, s, candidates)
 
     def _own_negatives(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
-        """As in Model; the native operation reads the rows where they lie."""
+        """As in Model; rows are read where they lie."""
         q, s = query
-        if not native.serves(q, s, seen):
-            return super()._own_negatives(query, seen, negatives)
         return self.gamma - kernels.scaled_l1_listed(q, s, seen, negatives)
 
     def count_better(
