@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from transher.errors import InputError, TransherError
 from transher.files import replacing, write_safetensors
@@ -43,6 +44,18 @@ def test_a_changed_byte_is_noticed(saved: Path) -> None:
     saved.write_bytes(content)
     with pytest.raises(InputError, match="hash"):
         read_tensors(saved)
+
+
+@pytest.mark.parametrize("spoil", [False, True])
+def test_a_file_with_the_hash_of_earlier_versions_is_checked_by_that(tmp_path: Path, spoil: bool) -> None:
+    path, data = tmp_path / "old.safetensors", torch.ones(2)
+    digest = sha256(data.numpy().tobytes()).hexdigest()
+    save_file({"x": data + spoil}, path, {"format": "1", "state": "{}", "sha256": digest})
+    if spoil:
+        with pytest.raises(InputError, match="hash"):
+            read_tensors(path)
+    else:
+        assert torch.equal(read_tensors(path)[0]["x"], data)
 
 
 def test_another_format_is_refused(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["training.schedule=cosine", "training.warmup=20"],
         ["training.weighting=none"],
         ["training.averaging=0.1"],
+        ["training.relation_rate=5"],
     ],
     ids=" ".join,
 )
@@ -95,6 +96,17 @@ class StopAt(Watcher):
     def report(self, report: Report) -> None:
         if report.step == self.step:
             self.trainer.stop()
+
+
+def test_relations_learn_at_a_multiple_of_the_rate(ring: Graph, tmp_path: Path) -> None:
+    moved = {}
+    for rate in (1, 4):
+        trainer = Trainer(ring, recipe(f"training.relation_rate={rate}"), tmp_path)
+        before = trainer.entities.weight.clone(), trainer.relations.weight.clone()
+        trainer.train_step(trainer.batches.at(0), 0)
+        moved[rate] = trainer.entities.weight - before[0], trainer.relations.weight - before[1]
+    assert torch.equal(moved[1][0], moved[4][0])
+    torch.testing.assert_close(4 * moved[1][1], moved[4][1], rtol=1e-4, atol=1e-6)
 
 
 def test_averaged_weights_are_those_that_are_kept(ring: Graph, tmp_path: Path) -> None:

@@ -70,6 +70,9 @@ class TrainingSettings(Section):
     count_offset: int = Field(3, ge=0, description="what is added to each count c: 3, or 4 in the OGB code")
     optimizer: Literal["sparse-adam", "adam", "adagrad"] = "sparse-adam"
     lr: float = Field(1e-3, gt=0)
+    relation_rate: float = Field(
+        1.0, gt=0, description="how many times that rate relations learn at: they are few, and start far too short"
+    )
     schedule: Literal["constant", "step", "linear", "cosine"] = Field(
         "linear", description="step: a tenth from half of the steps on, with fresh moments, as the authors do"
     )

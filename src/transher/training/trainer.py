@@ -144,7 +144,7 @@ class Trainer:
             self._gradients = {name: float(rows.grad.std()) for name, rows in spreads if rows.grad is not None}
         rate = learning_rate(settings, step)
         _push(self.entities, batch.entity_ids, entity_rows, rate)
-        _push(self.relations, batch.relation_ids, relation_rows, rate)
+        _push(self.relations, batch.relation_ids, relation_rows, rate * settings.relation_rate)
         if settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
             share = 1 - math.exp(-_AVERAGE_EVERY / (settings.averaging * (step + 1)))
             self.entities.follow(share)
