@@ -56,7 +56,7 @@ struct Backend {
                                      float* dq, float* de);
     void (*complex_modulus_pairs_backward)(int threads, const float* q, const float* e, const float* g, long B, long k,
                                            float* dq, float* de);
-    void (*normalise_rows)(int threads, const float* rows, long count, long k, float* out);
+    void (*normalise_rows)(int threads, const float* rows, const std::int64_t* ids, long count, long k, float* out);
     // For the benchmarks: vectors through a loop of multiply-adds (kind 0), of the forward kernel's operations (1) or of the
     // backward kernel's (2); bytes read from an array; floats in a vector.
     double (*peak)(int threads, int kind, long rounds);

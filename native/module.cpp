@@ -213,7 +213,14 @@ NB_MODULE(_native, module) {
     module.def(
         "normalise_rows",
         [](int threads, Address rows, long count, long k, Address out) {
-            backend().normalise_rows(threads, at(rows), count, k, at(out));
+            backend().normalise_rows(threads, at(rows), nullptr, count, k, at(out));
+        },
+        release());
+    module.def(
+        "unit_rows",
+        [](int threads, Address table, Address ids, long rows, long count, long k) {
+            check(at<std::int64_t>(ids), count, rows);
+            backend().normalise_rows(threads, at(table), at<std::int64_t>(ids), count, k, at(table));
         },
         release());
     module.def("lanes", [] { return backend().lanes; });

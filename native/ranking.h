@@ -223,14 +223,16 @@ void scaled_l1_top(int threads, const float* q, const float* s, long B, long k, 
     }
 }
 
-// out = ê of each row; one row's result does not depend on the others.
-void normalise_rows(int threads, const float* rows, long count, long k, float* out) {
+// out = ê of each row, or of the rows `ids` if these are not null, each to its own place; one row's result does not depend on
+// the others. `out` may be `rows`.
+void normalise_rows(int threads, const float* rows, const std::int64_t* ids, long count, long k, float* out) {
     constexpr long chunk = 16;
     parallel(threads, ceil_divide(count, chunk), [&](long task, int) {
         for (long n = task * chunk; n < least((task + 1) * chunk, count); ++n) {
-            Vector scale = Vector::all(inverse_norm(rows + n * k, k));
+            long start = (ids ? ids[n] : n) * k;
+            Vector scale = Vector::all(inverse_norm(rows + start, k));
             for (long column = 0; column < k; column += lanes)
-                store_to(load_from(rows + n * k, column, k) * scale, out + n * k, column, k);
+                store_to(load_from(rows + start, column, k) * scale, out + start, column, k);
         }
     });
 }

@@ -164,6 +164,20 @@ def test_adam_leaves_other_rows_alone_and_refuses_ids_beyond_the_table(backend: 
         kernels.gather_rows(weight, torch.tensor([5]))
 
 
+@pytest.mark.parametrize("k", [1, 8, 13, 200])
+def test_chosen_rows_get_length_one_and_others_stay(backend: str, k: int) -> None:
+    weight = torch.randn(7, k)
+    before, ids = weight.clone(), torch.tensor([6, 0, 3])
+    kernels.unit_rows(weight, ids)
+    assert close(weight[ids], torch.nn.functional.normalize(before[ids].double()))
+    assert torch.equal(weight[[1, 2, 4, 5]], before[[1, 2, 4, 5]])
+    zero = torch.zeros(2, k)
+    kernels.unit_rows(zero, torch.tensor([1]))
+    assert (zero == 0).all()
+    with pytest.raises(IndexError):
+        kernels.unit_rows(weight, torch.tensor([7]))
+
+
 def test_gathering_copies_rows(backend: str) -> None:
     weight, ids = torch.randn(9, 5), torch.tensor([8, 0, 0, 3])
     assert torch.equal(kernels.gather_rows(weight, ids), weight[ids])

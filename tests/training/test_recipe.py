@@ -3,15 +3,32 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from transher.errors import InputError, UsageError
-from transher.models import MODELS
-from transher.training.recipe import DROPPABLE, MODEL_NAMES, Recipe, recipe_names, setting_names
+from transher.models import MODELS, build_model
+from transher.training.recipe import (
+    DIRECTIONS,
+    DROPPABLE,
+    MODEL_NAMES,
+    ModelSettings,
+    Recipe,
+    recipe_names,
+    setting_names,
+)
 
 
 def test_names_that_are_checked_without_torch_are_those_of_the_models() -> None:
     assert set(MODEL_NAMES) == set(MODELS)
     assert set(DROPPABLE) == {name for name, model in MODELS.items() if model.can_drop}
+    row = torch.randn(1, 32)
+    models = {name: build_model(ModelSettings(name=name, k=16)) for name in MODELS}
+    rows = {name: row[:, : model.entity_width] for name, model in models.items()}
+    assert set(DIRECTIONS) == {
+        name
+        for name, model in models.items()
+        if torch.allclose(model.entities(rows[name]), model.entities(3 * rows[name]))
+    }
 
 
 def test_a_recipe_survives_a_file(tmp_path: Path) -> None:

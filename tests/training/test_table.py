@@ -52,6 +52,17 @@ def test_dense_adam_with_some_rows_is_torchs_with_zeros_elsewhere() -> None:
     torch.testing.assert_close(table.weight, parameter.detach(), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_unit_rows_stay_on_the_sphere(name: str) -> None:
+    torch.manual_seed(0)
+    table = TABLES[name](torch.randn(6, 4), unit=True)
+    before, ids = table.weight.clone(), torch.tensor([4, 1])
+    for _ in range(3):
+        table.push(ids, torch.randn(2, 4), 0.1)
+        torch.testing.assert_close(table.weight[ids].norm(dim=1), torch.ones(2))
+    assert torch.equal(table.weight[[0, 2, 3, 5]], before[[0, 2, 3, 5]])
+
+
 def test_reset_forgets_the_moments() -> None:
     table = TABLES["sparse-adam"](torch.ones(2, 2))
     table.push(torch.tensor([0]), torch.ones(1, 2), 0.1)

@@ -64,6 +64,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["training.weighting=none"],
         ["training.averaging=0.1"],
         ["training.relation_rate=5"],
+        ["training.unit_entities=true"],
     ],
     ids=" ".join,
 )
@@ -135,6 +136,7 @@ def test_averaged_weights_are_those_that_are_kept(ring: Graph, tmp_path: Path) -
         ["training.optimizer=adam", "training.schedule=step"],
         ["training.dropout=0.2", "training.gradient_share=0.5"],
         ["training.averaging=0.3"],
+        ["training.unit_entities=true", "training.relation_rate=0.3"],
     ],
 )
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(

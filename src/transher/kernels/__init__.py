@@ -23,7 +23,7 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adam_rows, gather_rows, mask_known
+from transher.kernels.rows import adam_rows, gather_rows, mask_known, unit_rows
 from transher.kernels.thinning import thin
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "squared_l2_cross",
     "squared_l2_pairs",
     "thin",
+    "unit_rows",
 ]
 
 

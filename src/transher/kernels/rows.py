@@ -43,6 +43,16 @@ def adam_rows(
     )  # fmt: skip
 
 
+@torch.no_grad()
+def unit_rows(weight: Tensor, ids: Tensor) -> None:
+    """Brings the rows `ids` (U,), which must be distinct, of weight (n, k) to length 1, in place."""
+    if not native.serves(weight) or not weight.is_contiguous():
+        weight[ids] = torch.nn.functional.normalize(weight[ids])
+        return
+    ids = _ids(ids)
+    native.module.unit_rows(native.threads(), weight.data_ptr(), ids.data_ptr(), len(weight), len(ids), weight.shape[1])
+
+
 def mask_known(valid: Tensor, negatives: Tensor, known: Known) -> None:
     """Sets valid[b, n], bool (B, N), to False in place where negatives[n] is a known answer of query b.
     negatives: int64 (N,), the pool that all queries share."""

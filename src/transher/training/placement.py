@@ -119,23 +119,28 @@ def _settle(
     )  # fmt: skip
     small = replace(growth.graph, train=touching, train_weights=None)
     batches = Batches(small, settings, recipe.model.reciprocal)
-    tables = (SparseAdamTable(entities), free_entities), (SparseAdamTable(relations), free_relations)
+    tables = (
+        (SparseAdamTable(entities, unit=settings.unit_entities), free_entities, 1.0),
+        (SparseAdamTable(relations), free_relations, settings.relation_rate),
+    )
     for step in range(steps):
         batch = batches.at(step)
         ((rows, pool),) = batch.groups
         pulled = [
-            table.pull(ids) for (table, _), ids in zip(tables, (batch.entity_ids, batch.relation_ids), strict=True)
+            table.pull(ids) for (table, *_), ids in zip(tables, (batch.entity_ids, batch.relation_ids), strict=True)
         ]
         positive, negative = model.batch_scores(
             pulled[0], pulled[1], batch.anchors[rows], batch.relations[rows], batch.answers[rows], pool, batch.side
         )
         batch_loss(settings, positive, negative, batch.valid, batch.weights).backward()
         rate = settings.lr * (1 - step / steps)
-        for (table, free), ids, part in zip(tables, (batch.entity_ids, batch.relation_ids), pulled, strict=True):
+        for (table, free, multiple), ids, part in zip(
+            tables, (batch.entity_ids, batch.relation_ids), pulled, strict=True
+        ):
             if part.grad is not None:
                 moving = free[ids]
                 with torch.no_grad():
-                    table.push(ids[moving], part.grad[moving], rate)
+                    table.push(ids[moving], part.grad[moving], rate * multiple)
 
 
 def _touching(triples: Triples, growth: Growth) -> NDArray[np.int32]:

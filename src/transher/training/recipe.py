@@ -18,6 +18,7 @@ MODEL_NAMES = (
     "transher", "pairre", "transe", "transe-l2", "transh", "transr", "manifolde", "rescal", "distmult", "hole",
     "complex", "rotate", "seek",
 )  # fmt: skip
+DIRECTIONS = ("transher", "pairre")  # only the direction of an entity's row counts
 DROPPABLE = ("transher", "pairre", "transe", "rescal", "distmult", "hole", "complex", "seek")
 
 
@@ -83,6 +84,9 @@ class TrainingSettings(Section):
     gradient_share: float = Field(
         1.0, gt=0, le=1, description="share of the negatives' gradients that is followed, the heaviest surely, unbiased"
     )
+    unit_entities: bool = Field(
+        False, description="bring entities back to length 1 after each step, or they grow and turn ever less"
+    )
     averaging: float = Field(
         0.0, ge=0, le=1, description="share of the steps so far over which weights are averaged; 0 for the latest"
     )
@@ -111,6 +115,8 @@ class Recipe(Section):
     def _fits_together(self) -> Recipe:
         if self.training.dropout and self.model.name not in DROPPABLE:
             raise ValueError(f"training.dropout works with {', '.join(DROPPABLE)}, not with {self.model.name}")
+        if self.training.unit_entities and self.model.name not in DIRECTIONS:
+            raise ValueError(f"training.unit_entities works with {', '.join(DIRECTIONS)}, not with {self.model.name}")
         return self
 
     @classmethod

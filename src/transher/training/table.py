@@ -14,12 +14,14 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 
 class Table(ABC):
     """weight: (rows, width). `ids` are distinct. `state` holds tensors of the optimiser, `updates` counts pushes.
-    `average`, where one is kept, follows the weight and is what answers come from."""
+    `average`, where one is kept, follows the weight and is what answers come from. With `unit`, rows that were pushed
+    are brought back to length 1: a gradient that only turns a row also makes it longer, and a longer row turns less."""
 
     state_names: tuple[str, ...]
 
-    def __init__(self, weight: Tensor, averaged: bool = False) -> None:
+    def __init__(self, weight: Tensor, averaged: bool = False, unit: bool = False) -> None:
         self.weight = weight
+        self.unit = unit
         self.updates = 0
         self.state = {name: torch.zeros_like(weight) for name in self.state_names}
         self.average = weight.clone() if averaged else None
@@ -42,6 +44,8 @@ class Table(ABC):
         """Apply the gradient (U, width) of the rows `ids`."""
         self.updates += 1
         self._update(ids, gradient, lr)
+        if self.unit:
+            kernels.unit_rows(self.weight, ids)
 
     def reset(self) -> None:
         """Forget the optimiser's state."""

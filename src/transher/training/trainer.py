@@ -52,17 +52,21 @@ class Trainer:
         self.model = build_model(recipe.model)
         self.batches = Batches(graph, recipe.training, recipe.model.reciprocal)
         self.progress = Progress()
-        kind, averaged = TABLES[recipe.training.optimizer], recipe.training.averaging > 0
+        settings = recipe.training
         if resume:
             tensors, self.progress = load_state(folder)
-            self.entities, self.relations = (kind(tensors[name], averaged) for name in ("entities", "relations"))
-            self._restore(tensors)
+            entities, relations = tensors["entities"], tensors["relations"]
         else:
             rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
             entities, relations = initial_tables(
-                self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, recipe.training.seed
+                self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, settings.seed
             )
-            self.entities, self.relations = kind(entities, averaged), kind(relations, averaged)
+            if settings.unit_entities:
+                kernels.unit_rows(entities, torch.arange(len(entities)))
+        kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
+        self.entities, self.relations = kind(entities, averaged, settings.unit_entities), kind(relations, averaged)
+        if resume:
+            self._restore(tensors)
         self._known: Known | None = None
         self._gradients: dict[str, float] = {}
         self._stopping = threading.Event()
