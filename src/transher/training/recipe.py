@@ -72,7 +72,7 @@ class TrainingSettings(Section):
     optimizer: Literal["sparse-adam", "adam", "adagrad"] = "sparse-adam"
     lr: float = Field(1e-3, gt=0)
     relation_rate: float = Field(
-        1.0, gt=0, description="how many times that rate relations learn at: they are few, and start far too short"
+        1.0, gt=0, description="how many times that rate relations learn at: slower ones learn less by heart"
     )
     schedule: Literal["constant", "step", "linear", "cosine"] = Field(
         "linear", description="step: a tenth from half of the steps on, with fresh moments, as the authors do"
