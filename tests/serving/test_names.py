@@ -50,6 +50,13 @@ def test_an_empty_vocabulary_finds_nothing() -> None:
     assert empty.search("abc", 3) == []
 
 
+@pytest.mark.parametrize("name", ["´", "℡", "ΑΣ", "İ", " a", "Ǆ", "ſ", "a\u0345"])
+def test_signs_that_change_when_they_are_folded_are_found(name: str) -> None:
+    index = NameIndex(Vocabulary("entity", pa.array(["\x01"]), pa.array([name])), np.zeros(1, np.int64))
+    assert fold(fold(name)) == fold(name)
+    assert index.search(name, 1) == ([0] if fold(name) else [])
+
+
 @given(st.text(max_size=30))
 def test_no_text_breaks_the_search(index: NameIndex, text: str) -> None:
     assert len(index.search(text, 4)) <= 4

@@ -5,8 +5,8 @@ Everything is built once, in flat arrays, so that a search among millions of nam
 
 from __future__ import annotations
 
-import unicodedata
 from bisect import bisect_left
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -146,16 +146,18 @@ class _Pieces:
         return places, likeness
 
 
+@lru_cache(maxsize=4096)  # Arrow's functions are made for many texts at once, and slow to start for one
 def fold(text: str) -> str:
     """Lower case and without accents: what a person types on any keyboard."""
-    apart = unicodedata.normalize("NFKD", text.strip().lower())
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))
+    return str(_fold_all(pa.array([text]))[0].as_py())
 
 
 def _fold_all(texts: pa.Array) -> pa.LargeStringArray:
-    lowered = pc.utf8_lower(pc.utf8_trim_whitespace(texts.cast(pa.large_string())))
+    """Folding twice changes nothing: signs are taken apart before they are lowered (℡ is TEL), and spaces are cut off
+    last (´ is a space with an accent)."""
+    lowered = pc.utf8_lower(pc.utf8_normalize(texts.cast(pa.large_string()), form="NFKD"))
     apart = pc.utf8_normalize(lowered, form="NFKD")
-    return pc.replace_substring_regex(apart, pattern=r"\p{Mn}", replacement="")
+    return pc.utf8_trim_whitespace(pc.replace_substring_regex(apart, pattern=r"\p{Mn}", replacement=""))
 
 
 def _codes(data: NDArray[np.uint8]) -> NDArray[np.uint16]:
