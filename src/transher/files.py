@@ -71,8 +71,8 @@ def sha256(path: Path) -> str:
 def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Arrays in the safetensors format, straight from memory: the library's own writer first copies every array to
     bytes, which doubles the memory of a large table. The header's `xxh3_128` covers all the data behind the header, so
-    that a file can be checked on its own: against accidents, not against forgers, and ten times as fast as SHA-256,
-    which takes as long as a disk."""
+    that a file can be checked on its own: against accidents, not against forgers. SHA-256 would take as long as the
+    disk does."""
     digest = xxhash.xxh3_128()
     blank = digest.hexdigest()
     header: dict[str, Any] = {"__metadata__": {**metadata, "xxh3_128": blank}}
