@@ -66,9 +66,10 @@ void complex_modulus_pairs_backward(int threads, const float* q, const float* e,
     });
 }
 
-// Column by column, as for scaled L1: a thread owns its columns of every gradient.
+// Column by column, as for scaled L1: a thread owns its columns of every gradient. Of a thinned g only what is left counts.
 void complex_modulus_backward(int threads, const float* q, const float* e, const float* g, long B, long N, long k, float* dq,
                               float* de) {
+    const Sparse sparse(threads, g, nullptr, B, N);
     parallel(threads, ceil_divide(k, lanes), [&](long step, int) {
         long column = step * lanes;
         float* columns = static_cast<float*>(scratch(transher::slot_columns, (4 * N * lanes + 1) * sizeof(float)));
@@ -81,10 +82,13 @@ void complex_modulus_backward(int threads, const float* q, const float* e, const
         for (long b = 0; b < B; ++b) {
             Vector q_real = load_from(q + b * 2 * k, column, k), q_imaginary = load_from(q + b * 2 * k + k, column, k);
             Vector d_real = Vector::zero(), d_imaginary = Vector::zero();
-            for (long n = 0; n < N; ++n) {
-                float* place = columns + n * 4 * lanes;
+            const bool listed = sparse.offsets != nullptr;
+            const long begin = listed ? sparse.offsets[b] : b * N, count = listed ? sparse.offsets[b + 1] - begin : N;
+            const float* gradients = (listed ? sparse.values : g) + begin;
+            for (long i = 0; i < count; ++i) {
+                float* place = columns + (listed ? sparse.candidates[begin + i] : i) * 4 * lanes;
                 Vector real = q_real - Vector::load(place), imaginary = q_imaginary - Vector::load(place + lanes);
-                direction(real, imaginary, Vector::broadcast(g + b * N + n));
+                direction(real, imaginary, Vector::broadcast(gradients + i));
                 d_real = d_real + real, d_imaginary = d_imaginary + imaginary;
                 (Vector::load(place + 2 * lanes) - real).store(place + 2 * lanes);
                 (Vector::load(place + 3 * lanes) - imaginary).store(place + 3 * lanes);
