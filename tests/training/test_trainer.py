@@ -176,6 +176,19 @@ def test_history_beyond_the_checkpoint_is_taken_back(ring: Graph, tmp_path: Path
     assert [line["step"] for line in read_history(tmp_path) if line["kind"] == "report"] == [10, 20, 30, 40, 50, 60]
 
 
+def test_a_training_that_goes_on_reports_the_mean_loss_of_its_own_steps(ring: Graph, tmp_path: Path) -> None:
+    trainer = Trainer(ring, recipe(), tmp_path)
+    losses = []
+    for step in range(10):
+        if step == 7:
+            trainer.progress.step = 7
+            trainer.save()
+        losses.append(trainer.train_step(trainer.batches.at(step), step))
+    Trainer(ring, recipe(), tmp_path, resume=True).run()
+    first = next(line for line in read_history(tmp_path) if line["kind"] == "report")
+    assert (first["step"], first["loss"]) == (10, pytest.approx(sum(losses[7:]) / 3))
+
+
 def test_the_best_weights_are_kept_and_not_the_last(ring: Graph, tmp_path: Path) -> None:
     trainer = train(ring, tmp_path, "training.steps=200", "training.lr=0.05")
     tensors, metadata = read_tensors(tmp_path / MODEL_FILE)

@@ -88,12 +88,13 @@ class Trainer:
         history = History(self.folder, self.progress.step)
         started, before = time.monotonic(), self.progress.seconds
         saved = mark = started
-        losses = triples = 0.0
+        losses: list[float] = []  # and triples since the last report, or since the training went on
+        triples = 0
         try:
             with self._stops_on_signals():
                 while self.progress.step < settings.steps and not self._out_of_patience():
                     batch = self.batches.at(self.progress.step)
-                    losses += self.train_step(batch, self.progress.step)
+                    losses.append(self.train_step(batch, self.progress.step))
                     triples += len(batch.anchors)
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
@@ -101,9 +102,8 @@ class Trainer:
                     if self._starts_epoch(step - 1):
                         history.add("gradients", step, **self._gradients)
                     if step % validation.report_every == 0 or step == settings.steps:
-                        since = step % validation.report_every or validation.report_every
-                        self._report(history, watcher, losses / since, triples / (now - mark))
-                        losses, triples, mark = 0.0, 0.0, now
+                        self._report(history, watcher, sum(losses) / len(losses), triples / (now - mark))
+                        losses, triples, mark = [], 0, now
                     if step % validation.every == 0 or step == settings.steps:
                         self._validate(history, watcher)
                         mark = time.monotonic()
