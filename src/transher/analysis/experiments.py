@@ -27,7 +27,7 @@ SHORTER = (
 )  # fmt: skip
 ONE_RATE = ("training.lr=1.5e-3", "training.relation_rate=1", "training.unit_entities=false")
 TWO_RATES = ("training.lr=3e-3", "training.relation_rate=0.3", "training.unit_entities=true")
-ABLATED = (*SHORTER, *TWO_RATES, "training.steps=5000", "validation.every=5000")
+ABLATED = (*SHORTER, *TWO_RATES, "training.steps=3000", "validation.every=3000")
 QUICK = (
     "model.k=16", "training.steps=60", "training.batch=128", "training.negatives=16", "training.lr=1e-2",
     "validation.every=30", "validation.sample=50", "validation.report_every=10",
