@@ -19,8 +19,8 @@ STRATEGIES = ("N_N_N", "N_N_U", "N_U_N", "U_N_N", "N_U_U", "U_N_U", "U_U_N", "U_
 
 # Studies compare many trainings: each is narrower and shorter than the recipe, and the tables say so. Starts and models
 # are compared with entities of any length and one rate, as the authors train: a start would lose its lengths otherwise.
-# DB100K learns too slowly for that: so few steps would show who begins faster, not who ends higher. It has many entities
-# to rank, too, and gets a smaller k.
+# DB100K learns too slowly for that: so few steps would show who begins faster, not who ends higher. It has many
+# entities to rank, too, and gets a smaller k.
 SHORTER = (
     "model.k=256", "training.steps=8000", "training.negatives=256", "training.gradient_share=0.1",
     "validation.every=8000",
