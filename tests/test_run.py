@@ -4,6 +4,7 @@ import errno
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -33,7 +34,7 @@ def test_the_folder_is_what_the_design_says(run: transher.Run) -> None:
     names = {path.name for path in run.folder.iterdir()} - {"tensorboard"}
     assert names == {
         "recipe.toml", "graph", "model.safetensors", "optimizer.safetensors", "history.jsonl", "evaluation.json",
-        "calibration.json", "manifest.json",
+        "ranks.parquet", "calibration.json", "manifest.json",
     }  # fmt: skip
     assert run.manifest is not None
     assert run.manifest["seed"] == 0
@@ -55,6 +56,23 @@ def test_a_loaded_run_answers_as_the_trained_one(run: transher.Run) -> None:
     assert again.evaluate().overall.mrr == run.evaluate().overall.mrr == run.saved_evaluation()["overall"]["mrr"]  # type: ignore[index]
 
 
+def test_test_ranks_are_kept(run: transher.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    anew = run.evaluate()
+    monkeypatch.setattr("transher.run.evaluate", lambda *_, **__: pytest.fail("ranked again"))
+    kept = run.evaluation()
+    assert np.array_equal(kept.ranks.realistic, anew.ranks.realistic)
+    assert np.array_equal(kept.ranks.triples, anew.ranks.triples)
+    assert kept.overall == anew.overall
+    assert kept.to_dict() == run.saved_evaluation()
+
+
+def test_what_was_not_kept_is_ranked(run: transher.Run, copy: Path) -> None:
+    (copy / "manifest.json").unlink()
+    (copy / "ranks.parquet").unlink()
+    assert transher.load(copy).evaluation().overall == run.evaluation().overall
+    assert run.evaluation("valid").split == "valid"
+
+
 def test_a_run_without_a_place_can_be_saved(ring: Graph, tmp_path: Path) -> None:
     run = transher.train(ring, recipe=QUICK.with_settings(["training.steps=20"]))
     saved = run.save(tmp_path / "kept")
@@ -72,7 +90,7 @@ def test_training_never_writes_over_what_is_there(ring: Graph, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "recipe.toml", "evaluation.json", "graph/train.parquet", "graph/entities.parquet"]
+    "name", ["model.safetensors", "recipe.toml", "ranks.parquet", "graph/train.parquet", "graph/entities.parquet"]
 )
 def test_a_changed_file_is_noticed(copy: Path, name: str) -> None:
     content = bytearray((copy / name).read_bytes())

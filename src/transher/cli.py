@@ -187,7 +187,7 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
     def ranks_of(folder: Path) -> Ranks:
         run = load_run(folder)
         with progress_bar(f"ranking {folder}") as update:
-            return run.evaluate(split, progress=update).ranks
+            return run.evaluation(split, progress=update).ranks
 
     comparison = compare_ranks(ranks_of(first), ranks_of(second))
     if as_json:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
+from transher.evaluation.ranks import Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
 from transher.files import sha256, sweep, write_json
 from transher.graph.graph import Graph, Split
@@ -41,7 +42,8 @@ from transher.training.watcher import Watcher
 
 FORMAT = 1
 ENDS = ["head", "relation", "tail"]
-RECIPE_FILE, GRAPH_FOLDER, EVALUATION_FILE, MANIFEST_FILE = "recipe.toml", "graph", "evaluation.json", "manifest.json"
+RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
+EVALUATION_FILE, RANKS_FILE = "evaluation.json", "ranks.parquet"  # of the test triples
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,13 @@ class Run:
     def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
         """Rank every triple of the split."""
         return evaluate(self.scorer, self.graph, split, progress=progress)
+
+    def evaluation(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
+        """As `evaluate`, but from the ranks that the training left of the test triples, if it did."""
+        saved, path = self.saved_evaluation(), self.folder / RANKS_FILE
+        if split != "test" or self.manifest is None or saved is None or not path.is_file():
+            return self.evaluate(split, progress)
+        return Evaluation(self.graph, split, saved["protocol"], Ranks.load(path), saved["seconds"])
 
     def saved_evaluation(self) -> dict[str, Any] | None:
         """What the training measured on the test triples at its end; None if there were none, or no end yet."""
@@ -184,7 +193,9 @@ def finish(
     del trainer  # its tables must go before the best weights come
     scorer = _load_scorer(folder, recipe, graph)
     if len(graph.test):
-        write_json(folder / EVALUATION_FILE, evaluate(scorer, graph, "test").to_dict())
+        evaluation = evaluate(scorer, graph, "test")
+        evaluation.ranks.save(folder / RANKS_FILE)
+        write_json(folder / EVALUATION_FILE, evaluation.to_dict())
     calibration = calibrate(scorer, graph)
     if calibration is not None:
         calibration.save(folder, graph)

@@ -47,7 +47,7 @@ _LOOK: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Subject:
-    """A run under analysis, with what it is called in the report; evaluated once."""
+    """A run under analysis, with what it is called in the report; evaluated once at most."""
 
     label: str
     run: Run
@@ -58,7 +58,7 @@ class Subject:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        return self.run.evaluate("test")
+        return self.run.evaluation()
 
 
 @dataclass(frozen=True)

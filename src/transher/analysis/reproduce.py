@@ -85,7 +85,7 @@ def _comparisons(
     written = []
     for model, variant, seed in sorted(folders):
         if model == first and variant in (MAIN, SHORT) and (second, variant, seed) in folders:
-            one, other = (runs.load(folders[model, variant, seed]).evaluate().ranks for model in COMPARED)
+            one, other = (runs.load(folders[model, variant, seed]).evaluation().ranks for model in COMPARED)
             comparison = compare(one, other)
             benchmark = experiments[0].benchmark
             written.append(record_comparison(results_folder, benchmark, first, second, variant, seed, comparison))
