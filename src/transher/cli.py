@@ -87,7 +87,7 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
 
 
 @main.command()
-@click.argument("graph_name", metavar="GRAPH")
+@click.argument("graph_name", metavar="GRAPH", required=False)
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the run; new or empty.")
 @click.option("--model", help="Name of the model; TranSHER by default.")
 @click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file.")
@@ -98,7 +98,7 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
 @threads_option
 @as_json
 def train(
-    graph_name: str,
+    graph_name: str | None,
     out: Path,
     model: str | None,
     recipe_name: str | None,
@@ -111,7 +111,8 @@ def train(
 ) -> None:
     """Train a model on a graph and leave a run folder.
 
-    With no recipe, the settings are chosen from the graph's size and printed. Ctrl-C saves; --resume goes on.
+    With no recipe, the settings are chosen from the graph's size and printed. Ctrl-C saves; --resume goes on, with the
+    graph and the recipe that lie in the folder.
     """
     from transher import run as runs
     from transher.display import TrainingDisplay, note, print_recipe
@@ -125,6 +126,10 @@ def train(
                 )
             run = runs.resume(out, watcher=display)
         else:
+            if graph_name is None:
+                raise UsageError(
+                    f"there is nothing to train on: name a graph, as in `transher train world --out {out}`."
+                )
             runs.refuse_to_overwrite(out)
             graph = open_graph(graph_name, reading)
             recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)

@@ -68,7 +68,7 @@ def load_run(folder: Path) -> Run:
     if run.manifest is None:
         note(
             f"{folder} is not finished: these are its best weights so far. "
-            f"Go on with: transher train {run.graph.name} --out {folder} --resume"
+            f"Go on with: transher train --out {folder} --resume"
         )
     return run
 

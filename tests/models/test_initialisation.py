@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from transher.models import MODELS
-from transher.models.initialisation import STRATEGIES, initial_tables
+from transher.models.initialisation import STRATEGIES, initial_tables, put_at_margin
 from transher.models.transher import TranSHER
 
 K, GAMMA = 200, 6.0
@@ -59,3 +59,21 @@ def test_every_model_starts_with_finite_tables(name: str) -> None:
 def test_transr_starts_by_seeing_entities_as_they_are() -> None:
     _, relations = initial_tables(MODELS["transr"](3, GAMMA), 4, 2, "U_U_U", "code", seed=0)
     assert torch.equal(relations[0, :9].view(3, 3), torch.eye(3))
+
+
+@pytest.mark.parametrize("name", ["transher", "pairre"])
+@pytest.mark.parametrize("strategy", ["U_N_N", "N_U_N"])
+def test_random_triples_can_start_at_the_margin(name: str, strategy: str) -> None:
+    model = MODELS[name](64, GAMMA)
+    entities, relations = initial_tables(model, 400, 20, strategy, "code", seed=3)
+    drawn = relations.clone()
+    put_at_margin(model, entities, relations, seed=3)
+    multipliers = relations[:, : 2 * model.k] / drawn[:, : 2 * model.k]
+    assert multipliers.min().item() == pytest.approx(multipliers.max().item(), rel=1e-5)
+    assert torch.equal(relations[:, 2 * model.k :], drawn[:, 2 * model.k :])  # translations stay as they were
+    relations[:, 2 * model.k :] = 0
+    generator = torch.Generator().manual_seed(0)
+    heads, tails = (torch.randint(400, (5000,), generator=generator) for _ in "ht")
+    rows = relations[torch.randint(20, (5000,), generator=generator)]
+    scores = model.pairs(model.query(model.entities(entities[heads]), rows, "tail"), model.entities(entities[tails]))
+    assert scores.mean().item() == pytest.approx(0.0, abs=0.05 * GAMMA)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import torch
@@ -13,6 +13,7 @@ from transher.models.model import Model, Part
 
 Xavier = Literal["code", "paper"]
 STRATEGIES = tuple(f"{e}_{g}_{b}" for e in "UN" for g in "UN" for b in "UN")
+_PROBES = 1024  # random triples whose mean distance is measured
 
 
 def initial_tables(
@@ -24,6 +25,23 @@ def initial_tables(
     entities = _table(model, model.entity_parts, entity_count, letters, xavier, generator)
     relations = _table(model, model.relation_parts, relation_count, letters, xavier, generator)
     return entities, relations
+
+
+def put_at_margin(model: Model, entities: Tensor, relations: Tensor, seed: int) -> None:
+    """Scales the columns G of `relations`, in place, such that random triples, without translations, are at distance γ
+    on average. No strategy gives that: as drawn, distances are a small part of γ where entities have length 1, and
+    thousands of steps go into making relations larger."""
+    generator = torch.Generator().manual_seed(seed)
+    heads, tails = (torch.randint(len(entities), (_PROBES,), generator=generator) for _ in "ht")
+    rows = relations[torch.randint(len(relations), (_PROBES,), generator=generator)]
+    translation = model.translation(rows)
+    if translation is not None:
+        translation.zero_()
+    query = model.query(model.entities(entities[heads]), rows, "tail")
+    distance = float((model.gamma - model.pairs(query, model.entities(entities[tails]))).mean())
+    for part, columns in _columns(relations, model.relation_parts):
+        if part.letter == "G" and distance > 0:
+            columns.mul_(model.gamma / distance)
 
 
 def xavier_std(xavier: Xavier, k: int, rows: int, columns: int) -> float:
@@ -41,7 +59,7 @@ def _table(
     generator: torch.Generator,
 ) -> Tensor:
     table = torch.empty(rows, sum(part.width for part in parts))
-    for part, columns in zip(parts, table.split([part.width for part in parts], dim=1), strict=True):
+    for part, columns in _columns(table, parts):
         if part.identity:
             columns.copy_(torch.eye(math.isqrt(part.width)).reshape(1, -1))
         elif letters[part.letter] == "U":
@@ -49,3 +67,8 @@ def _table(
         else:
             columns.normal_(0.0, xavier_std(xavier, model.k, rows, part.width), generator=generator)
     return table
+
+
+def _columns(table: Tensor, parts: Sequence[Part]) -> Iterator[tuple[Part, Tensor]]:
+    """Each part with its columns, a view into the table."""
+    return zip(parts, table.split([part.width for part in parts], dim=1), strict=True)

@@ -34,6 +34,9 @@ class ModelSettings(Section):
     gamma: float = Field(6.0, description="margin γ; also sets the range of a uniform start")
     init: str = Field("U_N_N", pattern=r"^[UN]_[UN]_[UN]$", description="start of E, G and B: uniform or normal")
     xavier: Literal["code", "paper"] = Field("code", description="whose standard deviation a normal start has")
+    start_at_margin: bool = Field(
+        False, description="scale relations at the start such that random triples are at distance γ"
+    )
     reciprocal: bool = Field(False, description="ask (?, r, t) as (t, r⁻¹, ?), with rows of its own for r⁻¹")
     segments: int = Field(4, ge=1, description="SEEK only: into how many segments k is cut")
 
@@ -117,6 +120,8 @@ class Recipe(Section):
             raise ValueError(f"training.dropout works with {', '.join(DROPPABLE)}, not with {self.model.name}")
         if self.training.unit_entities and self.model.name not in DIRECTIONS:
             raise ValueError(f"training.unit_entities works with {', '.join(DIRECTIONS)}, not with {self.model.name}")
+        if self.model.start_at_margin and self.model.name not in DIRECTIONS:
+            raise ValueError(f"model.start_at_margin works with {', '.join(DIRECTIONS)}, not with {self.model.name}")
         return self
 
     @classmethod

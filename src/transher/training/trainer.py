@@ -20,7 +20,7 @@ from transher.evaluation import evaluate
 from transher.evaluation.ranking import Known, known_answers
 from transher.graph.graph import Graph
 from transher.models import build_model
-from transher.models.initialisation import initial_tables
+from transher.models.initialisation import initial_tables, put_at_margin
 from transher.models.scorer import Scorer
 from transher.training.batches import Batch, Batches
 from transher.training.checkpoints import Progress, load_state, save_model, save_state
@@ -61,6 +61,8 @@ class Trainer:
             entities, relations = initial_tables(
                 self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, settings.seed
             )
+            if recipe.model.start_at_margin:
+                put_at_margin(self.model, entities, relations, settings.seed)
             if settings.unit_entities:
                 kernels.unit_rows(entities, torch.arange(len(entities)))
         kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
