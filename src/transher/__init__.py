@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
+    from transher.joining import join
     from transher.run import Run, load, resume, train
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
@@ -30,13 +31,14 @@ _HOMES = {
     "Run": "transher.run",
     "TransherError": "transher.errors",
     "default_recipe": "transher.training.defaults",
+    "join": "transher.joining",
     "load": "transher.run",
     "load_graph": "transher.graph",
     "resume": "transher.run",
     "train": "transher.run",
 }
 
-__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "load", "load_graph", "resume", "train"]
+__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "join", "load", "load_graph", "resume", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -27,6 +27,7 @@ from transher.errors import UsageError
 
 if TYPE_CHECKING:
     from transher.evaluation import Ranks
+    from transher.run import Run
 
 
 READING_OPTIONS = (
@@ -115,7 +116,7 @@ def train(
     graph and the recipe that lie in the folder.
     """
     from transher import run as runs
-    from transher.display import TrainingDisplay, note, print_recipe
+    from transher.display import TrainingDisplay, print_recipe
 
     use_threads(threads)
     with TrainingDisplay() as display:
@@ -135,6 +136,12 @@ def train(
             recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)
             print_recipe(recipe, reason)
             run = runs.train(graph, out, recipe=recipe, watcher=display)
+    _tell_trained(run, out, as_json)
+
+
+def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
+    from transher.display import note
+
     if as_json:
         print_json({"run": str(out), "manifest": run.manifest, "evaluation": run.saved_evaluation()})
         return
@@ -142,6 +149,26 @@ def train(
     if evaluation is not None:
         _show_metrics(f"{run.graph.name}, test, {evaluation['protocol']}", evaluation)
     note(f"The run is in {out}. Ask it: transher predict {out} --head … --relation …")
+
+
+@main.command()
+@click.argument("run_folders", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the joined run; new or empty.")
+@threads_option
+@as_json
+def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
+    """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
+
+    Trainings that differ in their seed or their start err in different places: the mean is better than each.
+    """
+    from transher.display import note
+    from transher.joining import join as join_runs
+
+    use_threads(threads)
+    run = join_runs([load_run(folder) for folder in run_folders], out)
+    _tell_trained(run, out, as_json)
+    if not as_json:
+        note(f"It has k = {run.recipe.model.k:,}, of {len(run_folders)} runs.")
 
 
 @main.command()

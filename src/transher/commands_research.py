@@ -15,7 +15,7 @@ from transher.errors import UsageError
 @click.argument("benchmark", required=False)
 @click.option("--model", "models", multiple=True, help="Only this model; may be given several times.")
 @click.option("--table", "tables", multiple=True,
-              type=click.Choice(["results", "types", "significance", "init", "ablations"]),
+              type=click.Choice(["results", "types", "significance", "joined", "init", "ablations"]),
               help="What to train for; the results by default.")  # fmt: skip
 @click.option(
     "--seeds",

@@ -191,6 +191,20 @@ def finish(
     trainer.run(watcher)
     graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
     del trainer  # its tables must go before the best weights come
+    return conclude(
+        folder, recipe, graph, report, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step
+    )
+
+
+def conclude(
+    folder: Path,
+    recipe: Recipe,
+    graph: Graph,
+    report: Callable[[Scorer], None] | None = None,
+    members: Sequence[dict[str, Any]] = (),
+    **cost: float,
+) -> Run:
+    """Evaluate and calibrate the weights in a folder, and write the manifest: the folder is a finished run."""
     scorer = _load_scorer(folder, recipe, graph)
     if len(graph.test):
         evaluation = evaluate(scorer, graph, "test")
@@ -201,7 +215,7 @@ def finish(
         calibration.save(folder, graph)
     if report is not None:
         report(scorer)
-    write_manifest(folder, recipe, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step)
+    write_manifest(folder, recipe, members, **cost)
     return load(folder)
 
 
@@ -219,8 +233,8 @@ def load(folder: str | Path) -> Run:
     return Run(folder, graph, recipe, _load_scorer(folder, recipe, graph), manifest)
 
 
-def write_manifest(folder: Path, recipe: Recipe, **cost: float) -> None:
-    """The last file of a run: with it, the run is finished."""
+def write_manifest(folder: Path, recipe: Recipe, members: Sequence[dict[str, Any]] = (), **cost: float) -> None:
+    """The last file of a run: with it, the run is finished. `members` are what a joined run was made of."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
     write_json(
         folder / MANIFEST_FILE,
@@ -235,6 +249,7 @@ def write_manifest(folder: Path, recipe: Recipe, **cost: float) -> None:
             },
             "seed": recipe.training.seed,
             "cost": cost,
+            **({"members": list(members)} if members else {}),
             "files": {str(path.relative_to(folder)): sha256(path) for path in files},
         },
     )

@@ -49,6 +49,24 @@ def test_two_models_of_the_same_seed_are_compared_query_by_query(reproduced: Pat
     assert "| TranSHER − PairRE, main | 0 |" in table
 
 
+def test_two_trainings_are_joined(reproduced: Path, tmp_path: Path) -> None:
+    wanted = experiments.experiments("world", tables=["joined"], quick=True)
+    assert [one.variant for one in wanted] == ["main", "margin", "joined"]
+    written = reproduce.reproduce(wanted, reproduced, tmp_path)
+    main, margin, joined = (json.loads(path.read_text("utf-8")) for path in written)
+    assert joined["recipe"]["model"]["k"] == 32
+    assert margin["recipe"]["model"]["start_at_margin"]
+    for part in ("training_seconds", "steps", "elements"):
+        assert joined["cost"][part] == pytest.approx(main["cost"][part] + margin["cost"][part], rel=1e-4)
+    assert [member["recipe"] for member in joined["members"]] == [main["recipe"], margin["recipe"]]
+    assert joined["validation_mrr"] is not None
+    table = tables.render("joined-world", results.read_results(tmp_path))
+    assert "| both, joined | 32 |" in table
+    states = []
+    reproduce.reproduce(wanted, reproduced, tmp_path, started=lambda _, state: states.append(state))
+    assert states == ["done"] * 3
+
+
 def test_what_is_finished_is_not_trained_again(reproduced: Path, tmp_path: Path) -> None:
     wanted = experiments.experiments("world", models=["transher"], quick=True)
     states = []

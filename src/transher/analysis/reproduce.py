@@ -13,6 +13,7 @@ from transher.errors import UsageError
 from transher.evaluation.significance import compare
 from transher.graph import load_graph
 from transher.graph.graph import Graph
+from transher.joining import join
 from transher.run import MANIFEST_FILE, RECIPE_FILE
 from transher.training.checkpoints import STATE_FILE
 from transher.training.recipe import Recipe
@@ -37,9 +38,13 @@ def reproduce(
         state = _state(folder, experiment.recipe)
         if started:
             started(experiment, state)
-        if state == "start" and graph is None:
+        if state == "start" and graph is None and not experiment.members:
             graph = load_graph(experiment.benchmark)
-        _bring_to_its_end(folder, experiment, state, graph, watcher)
+        if experiment.members and state == "start":
+            shutil.rmtree(folder, ignore_errors=True)
+            join([runs.load(runs_folder / name) for name in experiment.members], folder)
+        else:
+            _bring_to_its_end(folder, experiment, state, graph, watcher)
         written.append(
             record(
                 folder,

@@ -16,6 +16,7 @@ from transher.errors import UsageError
 from transher.evaluation.significance import Comparison
 from transher.files import write_text
 from transher.graph.graph import SPLITS, Graph
+from transher.models import build_model
 from transher.models.model import Model
 from transher.run import Run, load
 from transher.training.recipe import Recipe
@@ -51,13 +52,14 @@ def record(
             "training_seconds": cost["seconds"],
             "steps": cost["steps"],
             "best_step": cost["best_step"],
-            "elements": elements(recipe, run.scorer.model, int(cost["steps"])),
+            "elements": _elements_in_all(run),
             "evaluation_seconds": evaluation["seconds"],
             "evaluation_elements": evaluation["overall"]["count"]
             * len(run.graph.entities)
             * run.scorer.model.entity_width,
         },
         "recipe": recipe.model_dump(),
+        **({"members": run.manifest["members"]} if "members" in run.manifest else {}),
         "versions": run.manifest["versions"],
         "machine": {**machine(), "threads": run.manifest["machine"]["threads"]},
         "graph_sha256": graph_hash(run.graph),
@@ -85,6 +87,14 @@ def read_results(folder: Path) -> list[dict[str, Any]]:
     """Every run and comparison in a folder, by file name; other measurements lie there too."""
     found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
     return [result for result in found if "experiment" in result]
+
+
+def _elements_in_all(run: Run) -> int:
+    """Those of the training, or of every training that was joined."""
+    assert run.manifest is not None
+    joined = [(Recipe.parse(member["recipe"]), member["cost"]) for member in run.manifest.get("members", ())]
+    trainings = joined or [(run.recipe, run.manifest["cost"])]
+    return sum(elements(recipe, build_model(recipe.model), int(cost["steps"])) for recipe, cost in trainings)
 
 
 def elements(recipe: Recipe, model: Model, steps: int) -> int:

@@ -15,7 +15,17 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from transher.analysis.experiments import ABLATIONS, COMPARED, MAIN, MODELS, SHORT, STRATEGIES, recipe_name
+from transher.analysis.experiments import (
+    ABLATIONS,
+    COMPARED,
+    JOINED,
+    MAIN,
+    MARGIN,
+    MODELS,
+    SHORT,
+    STRATEGIES,
+    recipe_name,
+)
 from transher.analysis.results import read_results
 from transher.errors import InputError
 from transher.files import write_text
@@ -103,6 +113,21 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
     return _markdown(headers, rows) + _budget(_all(results, SHORT), "The short trainings have")
 
 
+def joined_table(benchmark: str, results: Sequence[Result]) -> str:
+    """TranSHER's main training, the one that it is joined with, and both as one."""
+    figures = paper()["results"].get(benchmark, {}).get("transher", {})
+    rows = []
+    for variant, meaning in ((MAIN, "the main training"), (MARGIN, "a start at the margin"), (JOINED, "both, joined")):
+        runs = _runs(results, "transher", variant)
+        dimensions = f"{runs[0]['recipe']['model']['k']:,}" if runs else ""
+        valid = _figure(mean(run["validation_mrr"] for run in runs), 4) if runs else ""
+        cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS]
+        rows.append([meaning, dimensions, valid, *cells, _minutes(runs), _reached(runs, figures)])
+    headers = ["TranSHER, ours (paper's)", "k", "validation MRR", "MRR", "Hits@1", "Hits@3", "Hits@10",
+               "training minutes", "paper's MRR"]  # fmt: skip
+    return _markdown(headers, rows)
+
+
 def types_table(benchmark: str, results: Sequence[Result]) -> str:
     """MRR by side and relation type, each beside the paper's."""
     published = paper()["types"].get(benchmark, {})
@@ -161,6 +186,7 @@ _RENDERERS: dict[str, tuple[Callable[[str, Sequence[Result]], str], str]] = {
     "results": (results_table, ""),
     "significance": (significance_table, " --table significance"),
     "types": (types_table, " --table types"),
+    "joined": (joined_table, " --table joined"),
     "init": (init_table, " --table init"),
     "ablations": (ablations_table, " --table ablations"),
     "headline": (headline_table, " --model transher --model pairre"),

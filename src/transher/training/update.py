@@ -67,6 +67,8 @@ def update(
 
     folder = Path(out)
     refuse_to_overwrite(folder)
+    if run.manifest is not None and "members" in run.manifest:
+        raise UsageError(f"{run.folder} was joined of other runs: update each of these, and join them again.")
     growth = grow(run.graph, triples)
     if not len(growth.added):
         raise UsageError("The graph has all of these triples already: there is nothing to update.")

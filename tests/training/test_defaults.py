@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from transher.training.defaults import default_recipe
+from transher.training.recipe import DIRECTIONS, MODEL_NAMES
+
+SMALL, FB15K_237, DB100K, LARGE = (1_000, 200), (272_115, 14_541), (597_572, 99_604), (20_000_000, 2_500_000)
+
+
+def sized(triples: int, entities: int) -> Any:
+    return SimpleNamespace(train=range(triples), entities=range(entities), entity_types=None, candidates={})
+
+
+@pytest.mark.parametrize("size", [SMALL, FB15K_237, DB100K, LARGE])
+@pytest.mark.parametrize("model", MODEL_NAMES)
+def test_every_model_has_a_recipe_for_every_size(model: str, size: tuple[int, int]) -> None:
+    recipe = default_recipe(sized(*size), model)
+    assert recipe.model.name == model
+    assert recipe.training.unit_entities == (model in DIRECTIONS and size != SMALL)
+
+
+def test_what_is_seen_in_few_passes_starts_at_the_margin() -> None:
+    starts = [default_recipe(sized(*size)).model.start_at_margin for size in (SMALL, FB15K_237, DB100K, LARGE)]
+    assert starts == [False, False, True, True]
+
+
+def test_tables_of_large_graphs_stay_small() -> None:
+    recipe = default_recipe(sized(*LARGE))
+    assert 4 * recipe.model.k * LARGE[1] <= 4e9
+    assert recipe.training.averaging == 0
