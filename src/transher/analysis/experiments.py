@@ -49,6 +49,7 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "base": ("the study's base", ()),
     "one-rate": ("entities of any length, one rate", ONE_RATE),
     "equal-rates": ("relations at the rate of entities", ("training.relation_rate=1",)),
+    "margin": ("relations start at the margin", ("model.start_at_margin=true",)),
     "all-gradients": ("every gradient followed, not a tenth", ("training.gradient_share=1",)),
     "step-schedule": ("the authors' schedule of the rate", ("training.schedule=step",)),
     "wide-pool": ("a pool of 1,024 negatives", ("training.negatives=1024",)),
