@@ -6,12 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
+from hypothesis import settings
 
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
 
 # Tests run side by side: one core each, instead of all of them for everyone.
 torch.set_num_threads(1)
+# A machine with other work takes its time: how long an example takes says nothing about whether it is right.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def make_graph(

@@ -38,7 +38,7 @@ def runs(ring: Graph, tmp_path_factory: pytest.TempPathFactory) -> list[transher
     ]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from(JOINABLE), st.lists(st.integers(1, 9), min_size=2, max_size=4), st.booleans(), st.integers(0, 99)
 )

@@ -23,7 +23,7 @@ from transher.models import MODELS, SIDES, Query
 from transher.models.distmult import DistMult
 from transher.models.scorer import Scorer
 
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 seeds = st.integers(0, 10_000)
 
 

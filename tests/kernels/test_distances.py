@@ -16,9 +16,7 @@ TOLERANCE = 2e-6
 
 dimensions = st.sampled_from([0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 130])
 shapes = st.tuples(st.integers(0, 20), st.integers(0, 30), dimensions)
-each_back_end = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+each_back_end = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
 def error(got: Tensor, true: Tensor) -> float:

@@ -15,9 +15,7 @@ from transher.kernels import Chunk, Known
 from transher.models import MODELS
 from transher.models.families import ScaledL1Model
 
-relaxed = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+relaxed = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
 def chunks_of(candidates: Tensor, size: int) -> Iterator[Chunk]:

@@ -36,7 +36,7 @@ def test_scores_pass_as_they_are() -> None:
     share=st.floats(0.05, 1.0),
     key=st.integers(0, 2**32 - 1),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_back_end_keeps_what_the_reference_keeps(
     seed: int, rows: int, columns: int, share: float, key: int
 ) -> None:

@@ -12,9 +12,7 @@ from transher import kernels
 from transher.kernels import Known, reference
 from transher.models import MODELS, Model, Side
 
-relaxed = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True
-)
+relaxed = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
 def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:

@@ -128,7 +128,7 @@ def test_every_model_has_a_formula_here() -> None:
 
 @pytest.mark.parametrize("name", FORMULAS)
 @given(quarter=st.integers(1, 4), seed=st.integers(0, 1000))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_scores_of_triples_heads_and_tails_equal_the_formula(name: str, quarter: int, seed: int) -> None:
     k, entities, relations = 4 * quarter, 5, 3
     scorer = scorer_of(name, k, entities, relations, seed)

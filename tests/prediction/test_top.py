@@ -18,7 +18,7 @@ from transher.prediction.top import top_candidates
     count=st.integers(1, 12),
     chunk=st.sampled_from([8, 1 << 20]),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_the_top_is_that_of_a_full_sort_with_lower_ids_first(
     name: str, seed: int, entities: int, count: int, chunk: int
 ) -> None:

@@ -22,7 +22,7 @@ def test_made_up_requests_get_the_documented_answers(server: Server) -> None:
 def _try(operation: Any) -> None:
     # Without shrinking, so that the time is bounded.
     @settings(
-        max_examples=8, deadline=None, suppress_health_check=list(HealthCheck), database=None,
+        max_examples=8, suppress_health_check=list(HealthCheck), database=None,
         phases=[Phase.explicit, Phase.generate],
     )  # fmt: skip
     @given(case=operation.as_strategy())

@@ -54,7 +54,7 @@ def test_an_epoch_shows_every_triple_once_for_each_side() -> None:
 @pytest.mark.parametrize("pool", ["shared", "independent"])
 @pytest.mark.parametrize("typed", [False, True])
 @given(seed=st.integers(0, 50), step=st.integers(0, 40))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_valid_negatives_are_exactly_those_that_make_no_training_triple(
     pool: str, typed: bool, seed: int, step: int
 ) -> None:
