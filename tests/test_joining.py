@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,27 @@ def test_what_cannot_be_joined_is_refused(runs: list[transher.Run], ring: Graph,
     with pytest.raises(UsageError, match="not finished"):
         join([runs[0], transher.load(tmp_path / "world")], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_other_splits_are_another_graph(runs: list[transher.Run], ring: Graph, tmp_path: Path) -> None:
+    whole = replace(ring, train=np.concatenate([ring.train, ring.valid[:1]]), valid=ring.valid[1:])
+    other = transher.train(whole, tmp_path / "other", recipe=QUICK)
+    with pytest.raises(UsageError, match="another graph"):
+        join([runs[0], other], tmp_path / "out")
+
+
+def test_a_join_that_fails_leaves_nothing(
+    runs: list[transher.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr("transher.joining.save_model", full)
+        with pytest.raises(OSError, match="No space left"):
+            join(runs, tmp_path / "joined")
+    assert list(tmp_path.iterdir()) == []
+    assert join(runs, tmp_path / "joined").manifest is not None
 
 
 def test_a_joined_run_is_not_trained_further(runs: list[transher.Run], tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ of one TranSHER of k₁ + k₂. Trainings err in different places, so that the m
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,11 +17,11 @@ from torch.nn.functional import normalize
 
 from transher.errors import UsageError
 from transher.evaluation import evaluate
-from transher.graph.graph import Graph
+from transher.graph.graph import SPLITS, Graph
 from transher.graph.storage import save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
-from transher.run import GRAPH_FOLDER, RECIPE_FILE, Run, conclude, refuse_to_overwrite
+from transher.run import GRAPH_FOLDER, RECIPE_FILE, Run, conclude, load, refuse_to_overwrite
 from transher.training.checkpoints import save_model
 from transher.training.history import History
 from transher.training.recipe import DIRECTIONS, Recipe
@@ -40,16 +41,23 @@ def join(runs: Sequence[Run], out: str | Path) -> Run:
         if run.manifest is not None
     ]
     seconds, steps = (sum(member["cost"][part] for member in members) for part in ("seconds", "steps"))
-    save_graph(graph, folder / GRAPH_FOLDER)
-    recipe.save(folder / RECIPE_FILE)
-    scorer = Scorer(build_model(recipe.model), entities, relations, len(graph.relations), recipe.model.reciprocal)
-    mrr = _validate(scorer, graph, recipe)
-    save_model(folder, entities, relations, steps, mrr)
-    history = History(folder, 0)
-    if mrr is not None:
-        history.add("validation", steps, mrr=mrr, seconds=seconds)
-    history.close()
-    return conclude(folder, recipe, graph, members=members, seconds=seconds, steps=steps, best_step=steps)
+    beside = folder.with_name(f".{folder.name}.part")  # the folder appears only once it is whole
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        save_graph(graph, beside / GRAPH_FOLDER)
+        recipe.save(beside / RECIPE_FILE)
+        scorer = Scorer(build_model(recipe.model), entities, relations, len(graph.relations), recipe.model.reciprocal)
+        mrr = _validate(scorer, graph, recipe)
+        save_model(beside, entities, relations, steps, mrr)
+        history = History(beside, 0)
+        if mrr is not None:
+            history.add("validation", steps, mrr=mrr, seconds=seconds)
+        history.close()
+        conclude(beside, recipe, graph, members=members, seconds=seconds, steps=steps, best_step=steps)
+        beside.rename(folder)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return load(folder)
 
 
 def joined_recipe(recipes: Sequence[Recipe]) -> Recipe:
@@ -71,11 +79,10 @@ def joined_tables(scorers: Sequence[Scorer]) -> tuple[Tensor, Tensor]:
     relation_rows = [one.relation_weights for one in scorers]
     widths = [one.model.k for one in scorers]
     entities, relations = _side_by_side(entity_rows, widths), _side_by_side(relation_rows, widths)
-    joined = type(model)(sum(widths), model.gamma)
     if model.name == "transe":
         return entities * share, relations * share
     scaled = relations * (share**0.5 if directed else share)
-    translation = joined.translation(scaled)
+    translation = type(model)(sum(widths), model.gamma).translation(scaled)
     if translation is not None:
         translation.mul_(share**0.5)
     return entities, scaled
@@ -109,5 +116,6 @@ def _refuse_unlike(runs: Sequence[Run]) -> None:
             getattr(run.graph, words).identifiers.equals(getattr(first.graph, words).identifiers)
             for words in ("entities", "relations")
         )
-        if not same_words or not np.array_equal(run.graph.all_triples, first.graph.all_triples):
+        # Split by split: what one was trained on must not be what the other is tested on.
+        if not same_words or any(not np.array_equal(run.graph.split(s), first.graph.split(s)) for s in SPLITS):
             raise UsageError(f"{run.folder} was trained on another graph than {first.folder}.")
