@@ -30,11 +30,12 @@ class SEEK(DotModel):
 
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         d = self.segments
-        anchor, relation = anchors.chunk(d, -1), relations.chunk(d, -1)
-        q = [torch.zeros_like(anchor[0])] * d
-        for x in range(d):
-            for y in range(d):
-                w, sign = (y, 1.0) if x % 2 == 0 else ((x + y) % d, -1.0 if x + y >= d else 1.0)
-                given, asked = (y, w) if side == "tail" else (w, y)
-                q[asked] = q[asked] + sign * relation[x] * anchor[given]
-        return (torch.cat(q, -1),)
+        anchor, relation = (rows.unflatten(-1, (d, -1)) for rows in (anchors, relations))
+        q = relation[..., ::2, :].sum(-2, keepdim=True) * anchor  # even segments of r leave the entity's in place
+        for x in range(1, d, 2):
+            if side == "tail":
+                moved = torch.cat([-anchor[..., d - x :, :], anchor[..., : d - x, :]], -2)
+            else:
+                moved = torch.cat([anchor[..., x:, :], -anchor[..., :x, :]], -2)
+            q = torch.addcmul(q, relation[..., x : x + 1, :], moved)
+        return (q.flatten(-2),)
