@@ -68,6 +68,12 @@ def test_cross_entropy_is_that_of_the_positive_among_its_valid_negatives() -> No
     torch.testing.assert_close(cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS), (WEIGHTS * expected).sum())
 
 
+def test_a_negative_that_stands_for_three_counts_three_times() -> None:
+    thrice = cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS, stands_for=3.0)
+    repeated = cross_entropy(POSITIVE, NEGATIVE.repeat(1, 3), VALID.repeat(1, 3), WEIGHTS)
+    torch.testing.assert_close(thrice, repeated)
+
+
 def test_margin_ranking_asks_for_the_margin_only() -> None:
     loss = margin_ranking(torch.tensor([5.0]), torch.tensor([[3.9, 4.5, 9.0]]), torch.tensor([[True, True, False]]),
                           torch.ones(1), 1.0)  # fmt: skip

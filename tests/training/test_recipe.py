@@ -72,6 +72,8 @@ def test_a_wrong_setting_is_an_error_that_helps(setting: str, message: str) -> N
 def test_settings_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(UsageError, match="dropout works with"):
         Recipe().with_settings(["model.name=rotate", "training.dropout=0.1"])
+    with pytest.raises(UsageError, match="sampled_softmax works with"):
+        Recipe().with_settings(["training.sampled_softmax=true"])
     with pytest.raises(UsageError, match="multiple"):
         Recipe().with_settings(["model.name=seek", "model.k=6"])
 

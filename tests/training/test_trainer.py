@@ -54,6 +54,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
         ["training.pool=independent"],
         ["training.optimizer=adam", "training.schedule=step"],
         ["training.optimizer=adagrad", "training.lr=0.1"],
+        ["training.loss=cross-entropy", "training.sampled_softmax=true", "training.negatives=3"],
         ["training.filter_known=false"],
         ["model.reciprocal=true"],
         ["training.dropout=0.1"],

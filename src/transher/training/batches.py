@@ -52,6 +52,7 @@ class Batches:
         self.reciprocal = reciprocal
         self.per_epoch = -(-len(graph.train) // settings.batch)
         self.negative_count = min(settings.negatives, len(graph.entities))
+        self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
         sizes = len(graph.entities), len(graph.relations)
         self._known = {side: KnownAnswers(graph.train, *sizes, side) for side in SIDES}
         self._weights = self._triple_weights()

@@ -5,6 +5,8 @@ valid: (B, N), False where a negative is a known triple and must not count; None
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -13,23 +15,31 @@ from transher.training.recipe import TrainingSettings
 
 
 def batch_loss(
-    settings: TrainingSettings, positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor
+    settings: TrainingSettings,
+    positive: Tensor,
+    negative: Tensor,
+    valid: Tensor | None,
+    weights: Tensor,
+    stands_for: float = 1.0,
 ) -> Tensor:
-    """The loss that the recipe names."""
+    """The loss that the recipe names. `stands_for`: how many entities a negative counts for in a cross-entropy."""
     match settings.loss:
         case "self-adversarial":
             return kernels.self_adversarial(positive, negative, valid, weights, settings.alpha)
         case "cross-entropy":
-            return cross_entropy(positive, negative, valid, weights)
+            return cross_entropy(positive, negative, valid, weights, stands_for)
         case "margin":
             return margin_ranking(positive, negative, valid, weights, settings.margin)
 
 
-def cross_entropy(positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor) -> Tensor:
-    """−Σ w_i log softmax(f_i among itself and its negatives) / Σ w_i."""
+def cross_entropy(
+    positive: Tensor, negative: Tensor, valid: Tensor | None, weights: Tensor, stands_for: float = 1.0
+) -> Tensor:
+    """−Σ w_i log softmax(f_i among itself and its negatives) / Σ w_i, with every negative counted `stands_for` times: a
+    few negatives are soon told from the answer, all the entities that they are a sample of are not."""
     if valid is not None:
         negative = negative.masked_fill(~valid, -torch.inf)
-    log_total = torch.logaddexp(positive, negative.logsumexp(1))
+    log_total = torch.logaddexp(positive, negative.logsumexp(1) + math.log(stands_for))
     return (weights * (log_total - positive)).sum() / weights.sum()
 
 

@@ -132,7 +132,8 @@ def _settle(
         positive, negative = model.batch_scores(
             pulled[0], pulled[1], batch.anchors[rows], batch.relations[rows], batch.answers[rows], pool, batch.side
         )
-        batch_loss(settings, positive, negative, batch.valid, batch.weights).backward()
+        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights, batches.stands_for)
+        loss.backward()
         rate = settings.lr * (1 - step / steps)
         for (table, free, multiple), ids, part in zip(
             tables, (batch.entity_ids, batch.relation_ids), pulled, strict=True

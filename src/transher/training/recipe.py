@@ -68,6 +68,9 @@ class TrainingSettings(Section):
     typed: bool = Field(False, description="a negative has the type of the entity that it replaces")
     filter_known: bool = Field(True, description="known training triples are no negatives")
     loss: Literal["self-adversarial", "cross-entropy", "margin"] = "self-adversarial"
+    sampled_softmax: bool = Field(
+        False, description="cross-entropy only: negatives count for all the entities that they were drawn from"
+    )
     alpha: float = Field(1.0, ge=0, description="temperature α of the self-adversarial weights")
     margin: float = Field(1.0, gt=0, description="margin-ranking loss only")
     weighting: Literal["frequency", "none"] = Field("frequency", description="w = 1/√(c(h,r) + c(r,t)), or 1")
@@ -118,6 +121,8 @@ class Recipe(Section):
     def _fits_together(self) -> Recipe:
         if self.training.dropout and self.model.name not in DROPPABLE:
             raise ValueError(f"training.dropout works with {', '.join(DROPPABLE)}, not with {self.model.name}")
+        if self.training.sampled_softmax and (self.training.loss != "cross-entropy" or self.training.typed):
+            raise ValueError("training.sampled_softmax works with training.loss = cross-entropy and without types")
         if self.training.unit_entities and self.model.name not in DIRECTIONS:
             raise ValueError(f"training.unit_entities works with {', '.join(DIRECTIONS)}, not with {self.model.name}")
         if self.model.start_at_margin and self.model.name not in DIRECTIONS:

@@ -134,7 +134,7 @@ class Trainer:
         positive, negative = self._scores(batch, entity_rows, relation_rows, step)
         if settings.gradient_share < 1:
             negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
-        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights)
+        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights, self.batches.stands_for)
         if settings.n3:
             loss = loss + settings.n3 * self._cubes(batch, entity_rows, relation_rows)
         value = float(loss.detach()) + self._translation_penalty(relation_rows)
