@@ -50,7 +50,7 @@ class SharedSet:
 
     def _plain_loss(self, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
         batch = self.batch
-        ((_, negatives),) = batch.groups
+        ((_, (negatives,)),) = batch.groups
         seen, rows = normalize(entity_rows, dim=-1), relation_rows[batch.relations]
         r_head, r_tail, translation = rows.chunk(3, -1)
         if batch.side == "tail":

@@ -23,7 +23,7 @@ def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:
 
 def example(model: Model, B: int, N: int, U: int, V: int) -> tuple[Tensor, Tensor, list[Tensor]]:
     entity_rows, relation_rows = torch.randn(U, model.k), torch.randn(V, model.relation_width)
-    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (N,))]
+    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (1, N))]
     return entity_rows.requires_grad_(), relation_rows.requires_grad_(), indices
 
 
@@ -77,7 +77,7 @@ def test_a_row_of_zeros_has_finite_gradients(backend: str) -> None:
     model = MODELS["transher"](8, 6.0)
     rows, relations = torch.zeros(3, 8, requires_grad=True), torch.randn(1, 24)
     zero = torch.zeros(2, dtype=torch.int64)
-    positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero + 2, "tail")
+    positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero[None] + 2, "tail")
     (positive.sum() + negative.sum()).backward()
     assert torch.isfinite(rows.grad).all()
 
@@ -86,7 +86,7 @@ def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
     model = MODELS["transher"](8, 6.0)
     zero = torch.zeros(2, dtype=torch.int64)
     with pytest.raises(IndexError):
-        model.batch_scores(torch.randn(3, 8), torch.randn(1, 24), zero, zero, zero + 3, zero, "tail")
+        model.batch_scores(torch.randn(3, 8), torch.randn(1, 24), zero, zero, zero + 3, zero[None], "tail")
 
 
 @relaxed

@@ -173,19 +173,20 @@ def test_gradients_of_cross_and_pairs_are_right(name: str, side: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["transher", "distmult", "rotate", "transr"])
-def test_own_negatives_score_as_a_shared_pool_does(name: str) -> None:
+def test_many_pools_and_own_negatives_score_as_a_shared_pool_does(name: str) -> None:
     model = MODELS[name](8, GAMMA)
     torch.manual_seed(0)
     rows, relations = torch.randn(20, model.entity_width), torch.randn(2, model.relation_width)
     rows.requires_grad_()
     index = torch.arange(6)
-    pool = torch.tensor([7, 9, 9, 11])
+    pool = torch.tensor([[7, 9, 9, 11]])
     shared = model.batch_scores(rows, relations, index, index % 2, index + 6, pool, "tail")
     (gradient,) = torch.autograd.grad(sum(part.square().sum() for part in shared), rows)
-    own = model.batch_scores(rows, relations, index, index % 2, index + 6, pool.expand(6, 4), "tail")
-    (own_gradient,) = torch.autograd.grad(sum(part.square().sum() for part in own), rows)
-    for mine, theirs in zip([*own, own_gradient], [*shared, gradient], strict=True):
-        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+    for pools in (2, 3, 6):  # the last: each positive's own
+        parted = model.batch_scores(rows, relations, index, index % 2, index + 6, pool.expand(pools, 4), "tail")
+        (its_gradient,) = torch.autograd.grad(sum(part.square().sum() for part in parted), rows)
+        for mine, theirs in zip([*parted, its_gradient], [*shared, gradient], strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
 
 
 def test_reciprocal_relations_ask_for_heads_as_tails() -> None:
@@ -206,7 +207,7 @@ def test_dropped_coordinates_leave_the_distance() -> None:
     index = torch.tensor([0, 1])
     keep = torch.tensor([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
     positive, negative = model.batch_scores(
-        rows, relations, index, torch.zeros(2, dtype=torch.int64), index + 2, index, "tail", keep
+        rows, relations, index, torch.zeros(2, dtype=torch.int64), index + 2, index[None], "tail", keep
     )
     seen = model.entities(rows)
     first = (relations[0, 0] * seen[0, 0] + relations[0, 12] - relations[0, 6] * seen[2, 0]).abs()

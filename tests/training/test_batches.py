@@ -34,8 +34,8 @@ def negatives(batch: Batch) -> list[list[int]]:
     """Ids (B, N)."""
     rows: list[list[int]] = []
     for part, places in batch.groups:
-        ids = batch.entity_ids[places]
-        rows += ids.expand(part.stop - part.start, -1).tolist() if ids.dim() == 1 else ids.tolist()
+        ids, count = batch.entity_ids[places], part.stop - part.start
+        rows += ids.repeat_interleave(-(-count // len(ids)), 0)[:count].tolist()
     return rows
 
 

@@ -57,9 +57,11 @@ class ScaledL1Model(Model):
         """As in Model; in one native operation where it serves."""
         columns = self.columns(side)
         indices = (anchors, relations, answers, negatives)
-        if columns is None or negatives.dim() > 1 or not native.serves(entity_rows, relation_rows, keep):
+        if columns is None or len(negatives) > 1 or not native.serves(entity_rows, relation_rows, keep):
             return super().batch_scores(entity_rows, relation_rows, *indices, side, keep)
-        return kernels.scaled_l1_batch(entity_rows, relation_rows, *indices, keep, columns, self.gamma)
+        return kernels.scaled_l1_batch(
+            entity_rows, relation_rows, *indices[:3], negatives[0], keep, columns, self.gamma
+        )
 
 
 class DotModel(Model):

@@ -95,8 +95,8 @@ class Model(ABC):
         """Scores of a training batch: of the positives (B,) and of the negatives (B, N).
 
         entity_rows (U, d) and relation_rows (V, w) are raw; anchors, relations, answers (B,) are positions in them, and
-        so are the negatives, (N,) for one pool shared by the batch or (B, N) for a set of its own for each positive.
-        `keep` (B, k) weighs the coordinates of a query: dropout.
+        so are the negatives, P pools (P, N): positive i goes with pool i // ⌈B/P⌉. One pool is shared by the batch, and
+        with P = B each positive has negatives of its own. `keep` (B, k) weighs the coordinates of a query: dropout.
         """
         seen = self.entities(entity_rows)
         # index_select and not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
@@ -104,9 +104,14 @@ class Model(ABC):
         if keep is not None:
             query = drop(query, keep)
         positive = self.pairs(query, seen.index_select(0, answers))
-        if negatives.dim() == 1:
-            return positive, self.cross(query, seen.index_select(0, negatives))
-        return positive, self._own_negatives(query, seen, negatives)
+        pools, count = negatives.shape
+        run = -(-len(anchors) // pools)
+        if run == 1:
+            return positive, self._own_negatives(query, seen, negatives)
+        candidates = seen.index_select(0, negatives.reshape(-1)).split(count)
+        runs = zip(*(part.split(run) for part in query), strict=True)
+        scores = [self.cross(part, pool) for part, pool in zip(runs, candidates, strict=True)]
+        return positive, scores[0] if pools == 1 else torch.cat(scores)
 
     def _own_negatives(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
         """Scores (B, N) against negatives (B, N), some queries at a time and recomputed backward: the gathered rows

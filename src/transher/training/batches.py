@@ -36,7 +36,7 @@ class Batch:
     anchors: Tensor  # (B,)
     relations: Tensor  # (B,)
     answers: Tensor  # (B,)
-    groups: list[tuple[slice, Tensor]]  # positives that share a pool (N,), or have negatives (b, N) of their own
+    groups: list[tuple[slice, Tensor]]  # positives with their pools of negatives (P, N), as models take them
     valid: Tensor | None  # (B, N), False where a negative does not count
     weights: Tensor  # (B,)
 
@@ -159,20 +159,25 @@ class Batches:
             valid = None if known is None else self._mask_own(own, *known.of(anchors, relations))
             return [(slice(0, len(answers)), own)], valid
         if self._types is None:
-            groups = [
-                (
-                    slice(0, len(answers)),
-                    generator.choice(len(self.graph.entities), count, replace=False, shuffle=False),
-                )
+            run = -(-len(answers) // self.settings.pools)
+            drawn = [
+                generator.choice(len(self.graph.entities), count, replace=False, shuffle=False)
+                for _ in range(0, len(answers), run)
             ]
+            groups = [(slice(0, len(answers)), np.stack(drawn))]
             valid = None if known is None else torch.ones(len(answers), count, dtype=torch.bool)
         else:
             groups, valid = self._typed_pools(answers, generator)
         if known is not None and valid is not None:
             starts, ends = (torch.from_numpy(bounds) for bounds in known.ranges(anchors, relations))
             flat = torch.from_numpy(known.answers)
-            for rows, pool in groups:
-                kernels.mask_known(valid[rows], torch.from_numpy(pool), kernels.Known(starts[rows], ends[rows], flat))
+            for rows, pools in groups:
+                run = -(-(rows.stop - rows.start) // len(pools))
+                for first, pool in zip(range(rows.start, rows.stop, run), pools, strict=True):
+                    part = slice(first, min(first + run, rows.stop))
+                    kernels.mask_known(
+                        valid[part], torch.from_numpy(pool), kernels.Known(starts[part], ends[part], flat)
+                    )
         return groups, valid
 
     def _typed_pools(
@@ -186,7 +191,7 @@ class Batches:
         for rows, members in self._types.groups(answers):
             distinct = min(self.negative_count, len(members))
             drawn = generator.choice(members, distinct, replace=False, shuffle=False).astype(np.int64)
-            groups.append((rows, np.resize(drawn, self.negative_count)))
+            groups.append((rows, np.resize(drawn, (1, self.negative_count))))
             valid[rows, :distinct] = True
         return groups, valid
 

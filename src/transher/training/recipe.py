@@ -65,6 +65,7 @@ class TrainingSettings(Section):
     pool: Literal["shared", "independent"] = Field(
         "shared", description="one set of negatives a batch, or one a positive"
     )
+    pools: int = Field(1, ge=1, description="shared only: how many sets a batch has, each for a run of its positives")
     typed: bool = Field(False, description="a negative has the type of the entity that it replaces")
     filter_known: bool = Field(True, description="known training triples are no negatives")
     loss: Literal["self-adversarial", "cross-entropy", "margin"] = "self-adversarial"
