@@ -15,12 +15,14 @@ struct Batch {
     const std::int64_t* anchors;    // (B,) into entity_rows
     const std::int64_t* relations;  // (B,) into relation_rows
     const std::int64_t* answers;    // (B,)
-    const std::int64_t* negatives;  // (N,)
+    const std::int64_t* negatives;  // (pools, pool); query b goes with pool b / run
     const float* keep;              // (B, k) or null
-    std::int64_t entity_count, relation_count, batch, pool, k, relation_width;
+    std::int64_t entity_count, relation_count, batch, pools, pool, k, relation_width;
     std::int64_t multiplier, scale, translation;  // columns of relation_rows
     float translation_sign, gamma;
     bool normalised;
+
+    std::int64_t run() const { return (batch + pools - 1) / pools; }
 };
 
 struct Backend {

@@ -27,12 +27,13 @@ struct Kept {
         long for_inverse = ceil_divide(batch.entity_count, 16) * 16;
         long for_seen = ceil_divide(steps, group_steps) * batch.entity_count * column_group;
         long for_queries = ceil_divide(panels * steps * query_step, 16) * 16;
-        long for_candidates = CandidatePanels::floats(batch.pool, batch.k);
+        long pool_panels = ceil_divide(batch.pool, candidate_block);
+        long for_candidates = CandidatePanels::floats(batch.pools * pool_panels * candidate_block, batch.k);
         buffer.reserve((for_inverse + for_seen + for_queries + for_candidates + 16) * sizeof(float));
         inverse = static_cast<float*>(buffer.data);
         seen = inverse + for_inverse;
         query_panels = seen + for_seen;
-        candidates = {query_panels + for_queries, ceil_divide(batch.pool, candidate_block), steps};
+        candidates = {query_panels + for_queries, batch.pools * pool_panels, steps};
     }
 };
 
@@ -68,12 +69,17 @@ void batch_forward(int threads, const Batch& batch, Buffer& buffer, float* posit
                         .store(block + i);
             }
     });
-    pack_candidates(threads, Candidates{batch.entity_rows, batch.negatives, inverse, batch.pool, k}, 0, kept.candidates);
+    long pool_panels = ceil_divide(batch.pool, candidate_block);
+    parallel(threads, kept.candidates.panels, [&](long panel, int) {
+        long pool = panel / pool_panels;  // each begins with a panel of its own
+        Candidates members{batch.entity_rows, batch.negatives + pool * batch.pool, inverse, batch.pool, k};
+        pack_candidate_panel(members, -pool * pool_panels * candidate_block, panel, kept.candidates);
+    });
     Candidates answers{batch.entity_rows, batch.answers, inverse, batch.batch, k};
     Candidates anchors{batch.entity_rows, batch.anchors, inverse, batch.batch, k};
     Vector sign = Vector::all(batch.translation_sign);
     forward_panels(
-        threads, batch.batch, k, kept.candidates, batch.pool, kept.query_panels, negative, batch.pool, true, batch.gamma,
+        threads, batch.batch, k, kept.candidates, batch.pool, batch.run(), kept.query_panels, negative, batch.pool, true, batch.gamma,
         [&](long b, const float*& q, const float*& s, float* row) {
             const float* relation = batch.relation_rows + batch.relations[b] * batch.relation_width;
             const float* anchor = anchors.row(b);
@@ -161,9 +167,10 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
     long entity_floats = U * column_group, relation_floats = 3 * V * column_group;
     float* d_seen = static_cast<float*>(scratch(transher::slot_entities, groups * entity_floats * sizeof(float) + 64));
     float* d_relations = static_cast<float*>(scratch(transher::slot_relations, groups * relation_floats * sizeof(float) + 64));
+    long stride = ceil_divide(batch.pool, candidate_block) * candidate_block;  // from one packed pool to the next
     backward_columns(
-        threads, batch.batch, batch.pool, kept.query_panels, kept.candidates, d_negative,
-        Sparse(threads, d_negative, nullptr, batch.batch, batch.pool),
+        threads, batch.batch, batch.pools > 1 ? batch.pools * stride : batch.pool, kept.query_panels, kept.candidates,
+        d_negative, Sparse(threads, d_negative, nullptr, batch.batch, batch.pool, batch.run(), stride),
         [&](long group) {
             ColumnSums sums{kept.seen + group * entity_floats, d_seen + group * entity_floats,
                             d_relations + group * relation_floats};
@@ -173,7 +180,10 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
         },
         [&](const ColumnSums& sums, long b) { return QueryGradient(batch, sums, d_positive[b], b); },
         [&](const ColumnSums& sums, long n, long column, Vector, Vector sum_ms) {
-            add_to(sums.entities + batch.negatives[n] * column_group + column % column_group, sum_ms);
+            long pool = n / stride, member = n % stride;
+            if (member < batch.pool)
+                add_to(sums.entities + batch.negatives[pool * batch.pool + member] * column_group + column % column_group,
+                       sum_ms);
         });
     // Back from blocks to rows. The gradient of e is (dê − ê(ê·dê))/‖e‖.
     parallel(threads, ceil_divide(U, row_chunk), [&](long task, int) {

@@ -70,12 +70,12 @@ struct PyBatch : Batch {
         anchors = at<std::int64_t>(tables.at(2)), relations = at<std::int64_t>(tables.at(3));
         answers = at<std::int64_t>(tables.at(4)), negatives = at<std::int64_t>(tables.at(5));
         keep = at(tables.at(6));
-        entity_count = sizes.at(0), relation_count = sizes.at(1), batch = sizes.at(2), pool = sizes.at(3);
-        k = sizes.at(4), relation_width = sizes.at(5);
+        entity_count = sizes.at(0), relation_count = sizes.at(1), batch = sizes.at(2), pools = sizes.at(3);
+        pool = sizes.at(4), k = sizes.at(5), relation_width = sizes.at(6);
         multiplier = columns.at(0), scale = columns.at(1), translation = columns.at(2);
         translation_sign = sign, gamma = margin, normalised = normalise;
         check(anchors, batch, entity_count), check(relations, batch, relation_count);
-        check(answers, batch, entity_count), check(negatives, pool, entity_count);
+        check(answers, batch, entity_count), check(negatives, pools * pool, entity_count);
     }
 };
 

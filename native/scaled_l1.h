@@ -153,7 +153,11 @@ struct Sparse {
     const std::int32_t* candidates = nullptr;
     const float* values = nullptr;
 
-    Sparse(int threads, const float* g, const std::int64_t* ids, long B, long N) {
+    Sparse(int threads, const float* g, const std::int64_t* ids, long B, long N) : Sparse(threads, g, ids, B, N, B, N) {}
+
+    // Gradients (B, N) of candidates ids[b, n]; without ids, of candidate n of pool b / run, and pools lie `stride` apart.
+    // Those of one pool are listed only where that pays.
+    Sparse(int threads, const float* g, const std::int64_t* ids, long B, long N, long run, long stride) {
         constexpr long chunk = 16;
         long* ends = static_cast<long*>(scratch(transher::slot_offsets, (B + 1) * sizeof(long)));
         parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
@@ -165,14 +169,14 @@ struct Sparse {
         });
         ends[0] = 0;
         for (long b = 0; b < B; ++b) ends[b + 1] += ends[b];
-        if (!ids && ends[B] > B * N / 2) return;
+        if (!ids && run >= B && ends[B] > B * N / 2) return;
         auto* list = static_cast<std::int32_t*>(scratch(transher::slot_listed, 2 * (ends[B] + 1) * sizeof(std::int32_t)));
         auto* kept = reinterpret_cast<float*>(list + ends[B] + 1);
         parallel(threads, ceil_divide(B, chunk), [&](long task, int) {
             for (long b = task * chunk; b < least((task + 1) * chunk, B); ++b)
-                for (long n = 0, place = ends[b]; n < N; ++n)
+                for (long n = 0, place = ends[b], first = ids ? 0 : b / run * stride; n < N; ++n)
                     if (g[b * N + n] != 0.0f) {
-                        list[place] = static_cast<std::int32_t>(ids ? ids[b * N + n] : n);
+                        list[place] = static_cast<std::int32_t>(ids ? ids[b * N + n] : first + n);
                         kept[place++] = g[b * N + n];
                     }
         });
@@ -251,11 +255,13 @@ inline __attribute__((always_inline)) void finish_sums(float* place, const float
         for (long c = 0; c < wide; ++c) place[c] = sum[c];
 }
 
-// Scores of the queries that `fill(b, q, s, row)` gives against packed candidates. Panels of queries go to `kept` when it
-// is not null. `each_query(b, panel, slot, q, s)` sees every query while its row is at hand.
+// Scores of the queries that `fill(b, q, s, row)` gives against packed candidates, `count` of them a pool; query b goes with
+// pool b / run. Panels of queries go to `kept` when it is not null. `each_query(b, q, s)` sees every query while its row is at
+// hand.
 template <class Fill, class EachQuery>
-void forward_panels(int threads, long B, long k, const CandidatePanels& candidates, long count, float* kept, float* out,
-                    long out_stride, bool as_score, float gamma, Fill&& fill, EachQuery&& each_query) {
+void forward_panels(int threads, long B, long k, const CandidatePanels& candidates, long count, long run, float* kept,
+                    float* out, long out_stride, bool as_score, float gamma, Fill&& fill, EachQuery&& each_query) {
+    long pool_panels = ceil_divide(count, candidate_block);
     long steps = candidates.steps, query_panels = ceil_divide(B, query_block), panel_floats = steps * query_step;
     long per_task = query_panels / (threads * 8L);
     per_task = per_task < 1 ? 1 : least(per_task, 8);
@@ -272,23 +278,28 @@ void forward_panels(int threads, long B, long k, const CandidatePanels& candidat
                 pack_query(q, s, k, slot, panels + (p - first) * panel_floats);
                 if (b < B) each_query(b, q, s);
             }
-        for (long chunk = 0; chunk < candidates.panels; chunk += candidate_chunk / candidate_block) {
-            long chunk_end = least(chunk + candidate_chunk / candidate_block, candidates.panels);
+        for (long chunk = 0; chunk < pool_panels; chunk += candidate_chunk / candidate_block) {
+            long chunk_end = least(chunk + candidate_chunk / candidate_block, pool_panels);
             for (long block = 0; block * block_steps < steps; ++block) {
                 bool last_block = (block + 1) * block_steps >= steps;
                 for (long p = first; p < last; ++p) {
                     const float* qs = panels + (p - first) * panel_floats + block * block_steps * query_step;
-                    for (long n4 = chunk; n4 < chunk_end; ++n4) {
-                        float sums[query_block * candidate_block];
-                        forward_micro(qs, candidates.at(block, n4), candidates.steps_in(block), sums);
-                        long n = n4 * candidate_block, wide = least(candidate_block, count - n);
-                        for (long a = 0; a < query_block && p * query_block + a < B; ++a) {
-                            float *place = out + (p * query_block + a) * out_stride + n, *sum = sums + a * candidate_block;
-                            if (wide == candidate_block)
-                                finish_sums(place, sum, candidate_block, block > 0, last_block && as_score, gamma);
-                            else
-                                finish_sums(place, sum, wide, block > 0, last_block && as_score, gamma);
+                    long panel_end = least((p + 1) * query_block, B);
+                    for (long begin = p * query_block; begin < panel_end;) {  // where one pool ends and the next begins
+                        long pool = begin / run, end = least((pool + 1) * run, panel_end);
+                        for (long n4 = chunk; n4 < chunk_end; ++n4) {
+                            float sums[query_block * candidate_block];
+                            forward_micro(qs, candidates.at(block, pool * pool_panels + n4), candidates.steps_in(block), sums);
+                            long n = n4 * candidate_block, wide = least(candidate_block, count - n);
+                            for (long b = begin; b < end; ++b) {
+                                float *place = out + b * out_stride + n, *sum = sums + (b - p * query_block) * candidate_block;
+                                if (wide == candidate_block)
+                                    finish_sums(place, sum, candidate_block, block > 0, last_block && as_score, gamma);
+                                else
+                                    finish_sums(place, sum, wide, block > 0, last_block && as_score, gamma);
+                            }
                         }
+                        begin = end;
                     }
                 }
             }
@@ -319,7 +330,7 @@ void scaled_l1_cross(int threads, const float* q, const float* s, const float* e
         CandidatePanels panels{memory, ceil_divide(count, candidate_block), ceil_divide(k, lanes)};
         pack_candidates(threads, all, first, panels);
         forward_panels(
-            threads, B, k, panels, count, nullptr, out + first, N, false, 0.0f,
+            threads, B, k, panels, count, B, nullptr, out + first, N, false, 0.0f,
             [&](long b, const float*& q_row, const float*& s_row, float*) { q_row = q + b * k, s_row = s + b * k; },
             [](long, const float*, const float*) {});
     }

@@ -21,9 +21,9 @@ def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:
     return bool((got.double() - true).abs().max() <= tolerance * true.abs().max().clamp_min(0.1))
 
 
-def example(model: Model, B: int, N: int, U: int, V: int) -> tuple[Tensor, Tensor, list[Tensor]]:
+def example(model: Model, B: int, N: int, U: int, V: int, P: int = 1) -> tuple[Tensor, Tensor, list[Tensor]]:
     entity_rows, relation_rows = torch.randn(U, model.k), torch.randn(V, model.relation_width)
-    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (1, N))]
+    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (P, N))]
     return entity_rows.requires_grad_(), relation_rows.requires_grad_(), indices
 
 
@@ -31,15 +31,18 @@ def example(model: Model, B: int, N: int, U: int, V: int) -> tuple[Tensor, Tenso
 @pytest.mark.parametrize("side", ["head", "tail"])
 @pytest.mark.parametrize("dropped", [False, True])
 @pytest.mark.parametrize(
-    ("B", "N", "k", "U", "V"),
-    [(1, 1, 2, 1, 1), (5, 7, 3, 6, 2), (64, 50, 37, 90, 5), (33, 130, 513, 60, 9), (4, 0, 9, 5, 2)],
-)
+    ("B", "N", "k", "U", "V", "P"),
+    [
+        (1, 1, 2, 1, 1, 1), (5, 7, 3, 6, 2, 1), (64, 50, 37, 90, 5, 1), (33, 130, 513, 60, 9, 1), (4, 0, 9, 5, 2, 1),
+        (64, 50, 37, 90, 5, 2), (33, 130, 513, 60, 9, 5), (10, 3, 16, 9, 2, 4), (4, 0, 9, 5, 2, 2), (3, 5, 8, 7, 2, 3),
+    ],
+)  # fmt: skip
 def test_batch_scores_and_gradients_are_those_of_autograd(
-    backend: str, name: str, side: Side, dropped: bool, B: int, N: int, k: int, U: int, V: int
+    backend: str, name: str, side: Side, dropped: bool, B: int, N: int, k: int, U: int, V: int, P: int
 ) -> None:
     torch.manual_seed(B + k)
     model = MODELS[name](k, 6.0)
-    entity_rows, relation_rows, indices = example(model, B, N, U, V)
+    entity_rows, relation_rows, indices = example(model, B, N, U, V, P)
     keep = (torch.rand(B, k) < 0.7) / 0.7 if dropped else None
     up_positive, up_negative = torch.randn(B), torch.randn(B, N)
     positive, negative = model.batch_scores(entity_rows, relation_rows, *indices, side, keep)
@@ -80,6 +83,28 @@ def test_a_row_of_zeros_has_finite_gradients(backend: str) -> None:
     positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero[None] + 2, "tail")
     (positive.sum() + negative.sum()).backward()
     assert torch.isfinite(rows.grad).all()
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_thinned_gradients_of_many_pools_are_those_of_autograd(backend: str, share: float) -> None:
+    torch.manual_seed(1)
+    model = MODELS["transher"](21, 6.0)
+    entity_rows, relation_rows, indices = example(model, 50, 30, 80, 4, P=8)  # runs of seven, the last of one
+    upstream = torch.randn(50, 30) * (torch.rand(50, 30) < share)
+    model.batch_scores(entity_rows, relation_rows, *indices, "tail")[1].backward(upstream)
+    exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
+    Model.batch_scores(model, *exact, *indices, "tail")[1].backward(upstream.double())
+    for got, wanted in zip((entity_rows, relation_rows), exact, strict=True):
+        assert got.grad is not None
+        assert wanted.grad is not None
+        assert close(got.grad, wanted.grad)
+
+
+def test_pools_that_do_not_fit_the_positives_are_refused(backend: str) -> None:
+    model = MODELS["transher"](8, 6.0)
+    rows, relations, indices = example(model, 10, 3, 9, 2, P=7)  # runs of two: there would be five
+    with pytest.raises(ValueError, match="cannot be cut"):
+        model.batch_scores(rows, relations, *indices, "tail")
 
 
 def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from transher.kernels.batch import Columns, scaled_l1_batch
+from transher.kernels.batch import Columns, run_length, scaled_l1_batch
 from transher.kernels.distances import (
     complex_modulus_cross,
     complex_modulus_pairs,
@@ -40,6 +40,7 @@ __all__ = [
     "merge_best",
     "normalise",
     "root",
+    "run_length",
     "scaled_l1_batch",
     "scaled_l1_count",
     "scaled_l1_cross",

@@ -49,7 +49,7 @@ class ScaledL1Batch(torch.autograd.Function):
         anchors, _, _, negatives = indices
         ctx.batch = native.module.Batch(
             [t.data_ptr() for t in (entity_rows, relation_rows, *indices)] + [0 if keep is None else keep.data_ptr()],
-            [len(entity_rows), len(relation_rows), len(anchors), len(negatives), entity_rows.shape[1],
+            [len(entity_rows), len(relation_rows), len(anchors), *negatives.shape, entity_rows.shape[1],
              relation_rows.shape[1]],
             [-1 if column is None else column for column in columns[:3]],
             columns.sign, gamma, columns.normalised,
@@ -58,7 +58,7 @@ class ScaledL1Batch(torch.autograd.Function):
         ctx.alive = (entity_rows, relation_rows, indices, keep)  # the batch holds their addresses
         ctx.save_for_backward(entity_rows, relation_rows)
         positive = entity_rows.new_empty(len(anchors))
-        negative = entity_rows.new_empty(len(anchors), len(negatives))
+        negative = entity_rows.new_empty(len(anchors), negatives.shape[1])
         native.module.batch_forward(
             native.threads(), ctx.batch, ctx.lease.workspace, positive.data_ptr(), negative.data_ptr()
         )
@@ -77,15 +77,25 @@ class ScaledL1Batch(torch.autograd.Function):
         return d_entity_rows, d_relation_rows, None, None, None, None
 
 
+def run_length(positives: int, pools: int) -> int:
+    """How many positives, one after the other, share a pool: as many in all runs, but for the last."""
+    run = -(-positives // pools) if pools else 0
+    if not pools or (pools > 1 and (pools - 1) * run >= positives):
+        raise ValueError(f"{positives} positives cannot be cut into {pools} runs of one length.")
+    return run
+
+
 def scaled_l1_batch(
     entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor, negatives: Tensor,
     keep: Tensor | None, columns: Columns, gamma: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """entity_rows: (U, k), relation_rows: (V, w), float32 on the CPU; anchors, relations, answers: (B,) and negatives:
-    (N,), int64 into those rows; keep: (B, k) → scores γ − distance of the answers (B,) and of the negatives (B, N)."""
+    (P, N), int64 into those rows, pool i // ⌈B/P⌉ for positive i; keep: (B, k) → scores γ − distance of the answers
+    (B,) and of the negatives (B, N)."""
     indices = tuple(index.contiguous() for index in (anchors, relations, answers, negatives))
-    if any(index.dtype != torch.int64 or index.ndim != 1 for index in indices):
-        raise ValueError("anchors, relations, answers and negatives must be one-dimensional int64 tensors.")
+    if any(index.dtype != torch.int64 for index in indices) or [index.ndim for index in indices] != [1, 1, 1, 2]:
+        raise ValueError("anchors, relations and answers (B,) and negatives (P, N) must be int64 tensors.")
+    run_length(len(anchors), len(negatives))
     if not len(anchors) == len(relations) == len(answers):
         raise ValueError(f"{len(anchors)} anchors, {len(relations)} relations and {len(answers)} answers do not match.")
     k, width = entity_rows.shape[1], relation_rows.shape[1]

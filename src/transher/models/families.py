@@ -57,11 +57,10 @@ class ScaledL1Model(Model):
         """As in Model; in one native operation where it serves."""
         columns = self.columns(side)
         indices = (anchors, relations, answers, negatives)
-        if columns is None or len(negatives) > 1 or not native.serves(entity_rows, relation_rows, keep):
+        own = len(negatives) == len(anchors) > 1
+        if columns is None or own or not native.serves(entity_rows, relation_rows, keep):
             return super().batch_scores(entity_rows, relation_rows, *indices, side, keep)
-        return kernels.scaled_l1_batch(
-            entity_rows, relation_rows, *indices[:3], negatives[0], keep, columns, self.gamma
-        )
+        return kernels.scaled_l1_batch(entity_rows, relation_rows, *indices, keep, columns, self.gamma)
 
 
 class DotModel(Model):

@@ -105,10 +105,10 @@ class Model(ABC):
             query = drop(query, keep)
         positive = self.pairs(query, seen.index_select(0, answers))
         pools, count = negatives.shape
-        run = -(-len(anchors) // pools)
+        run = kernels.run_length(len(anchors), pools)
         if run == 1:
             return positive, self._own_negatives(query, seen, negatives)
-        candidates = seen.index_select(0, negatives.reshape(-1)).split(count)
+        candidates = seen.index_select(0, negatives.reshape(-1)).unflatten(0, (pools, count))
         runs = zip(*(part.split(run) for part in query), strict=True)
         scores = [self.cross(part, pool) for part, pool in zip(runs, candidates, strict=True)]
         return positive, scores[0] if pools == 1 else torch.cat(scores)

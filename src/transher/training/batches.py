@@ -172,7 +172,7 @@ class Batches:
             starts, ends = (torch.from_numpy(bounds) for bounds in known.ranges(anchors, relations))
             flat = torch.from_numpy(known.answers)
             for rows, pools in groups:
-                run = -(-(rows.stop - rows.start) // len(pools))
+                run = kernels.run_length(rows.stop - rows.start, len(pools))
                 for first, pool in zip(range(rows.start, rows.stop, run), pools, strict=True):
                     part = slice(first, min(first + run, rows.stop))
                     kernels.mask_known(
