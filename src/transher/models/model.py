@@ -99,17 +99,21 @@ class Model(ABC):
         with P = B each positive has negatives of its own. `keep` (B, k) weighs the coordinates of a query: dropout.
         """
         seen = self.entities(entity_rows)
-        # index_select and not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
-        query = self.query(seen.index_select(0, anchors), relation_rows.index_select(0, relations), side)
-        if keep is not None:
-            query = drop(query, keep)
-        positive = self.pairs(query, seen.index_select(0, answers))
         pools, count = negatives.shape
         run = kernels.run_length(len(anchors), pools)
-        if run == 1:
+        own = run == 1
+        # All rows at once: for every time that rows are taken, a backward pass fills a gradient of all of `seen`. And
+        # index_select, not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
+        places = [anchors, answers, *([] if own else [negatives.reshape(-1)])]
+        rows = seen.index_select(0, torch.cat(places)).split([len(part) for part in places])
+        query = self.query(rows[0], relation_rows.index_select(0, relations), side)
+        if keep is not None:
+            query = drop(query, keep)
+        positive = self.pairs(query, rows[1])
+        if own:
             return positive, self._own_negatives(query, seen, negatives)
-        candidates = seen.index_select(0, negatives.reshape(-1)).unflatten(0, (pools, count))
         runs = zip(*(part.split(run) for part in query), strict=True)
+        candidates = rows[2].unflatten(0, (pools, count))
         scores = [self.cross(part, pool) for part, pool in zip(runs, candidates, strict=True)]
         return positive, scores[0] if pools == 1 else torch.cat(scores)
 
