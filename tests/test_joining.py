@@ -76,15 +76,24 @@ def test_a_joined_run_is_a_run(runs: list[transher.Run], tmp_path: Path) -> None
     assert 0 <= again.probabilities(triple).item() <= 1
 
 
-def test_what_cannot_be_joined_is_refused(runs: list[transher.Run], ring: Graph, tmp_path: Path) -> None:
+def test_what_cannot_be_joined_is_refused(
+    runs: list[transher.Run], ring: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(UsageError, match="two runs or more"):
         join(runs[:1], tmp_path / "out")
+    with pytest.raises(UsageError, match="named twice"):
+        join([runs[0], runs[0]], tmp_path / "out")
+    (tmp_path / "empty").mkdir()
+    with monkeypatch.context() as here:
+        here.chdir(tmp_path / "empty")
+        with pytest.raises(UsageError, match="that you are in"):
+            join(runs, ".")
     pairre = transher.train(ring, tmp_path / "pairre", recipe=QUICK.with_settings(["model.name=pairre"]))
     with pytest.raises(UsageError, match="another model"):
         join([runs[0], pairre], tmp_path / "out")
     seek = transher.train(ring, tmp_path / "seek", recipe=QUICK.with_settings(["model.name=seek"]))
     with pytest.raises(UsageError, match="seek cannot be joined"):
-        join([seek, seek], tmp_path / "out")
+        join([seek, replace(seek, folder=tmp_path / "copy")], tmp_path / "out")
     other = transher.train(transher.load_graph("world"), tmp_path / "world", recipe=QUICK)
     with pytest.raises(UsageError, match="another graph"):
         join([runs[0], other], tmp_path / "out")

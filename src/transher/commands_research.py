@@ -46,8 +46,8 @@ def reproduce(
 ) -> None:
     """Train what the paper's tables need and is missing, record it, and rewrite the tables.
 
-    Interrupted, it goes on when it is called again. Without --quick, results are written to results/, and the tables
-    in README.md and docs/results.md are rendered from them.
+    Interrupted, it goes on when it is called again. Without --quick or --results, results are written to results/, and
+    the tables in README.md and docs/results.md are rendered from them.
     """
     from transher.analysis import experiments
     from transher.analysis.tables import rewrite
@@ -76,7 +76,7 @@ def reproduce(
         print_json({"results": [str(path) for path in written]})
     else:
         _print_tables(benchmark, tables or ("results",), target)
-    if not quick:
+    if target.resolve() == Path("results").resolve():  # results elsewhere are not all that the tables are made of
         _tell_rewritten(rewrite(Path.cwd(), target))
 
 
@@ -95,7 +95,7 @@ def _tell_rewritten(paths: list[Path]) -> None:
     for path in paths:
         note(f"rewrote the tables of {path}")
     if not paths:
-        note("the tables are as the results say")
+        note("there is no table to rewrite in README.md and docs/results.md, or all are as the results say")
 
 
 @click.command()
@@ -114,8 +114,7 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
     use_threads(threads)
     runs = [load_run(folder) for folder in run_folders]
     with progress_bar("analysing") as update:
-        page = write_report(runs, out, progress=update)
-    pictures = sorted(path.name for path in out.glob("*.png"))
+        page, pictures = write_report(runs, out, progress=update)
     if as_json:
         print_json({"page": str(page), "pictures": pictures})
     else:

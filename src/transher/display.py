@@ -276,6 +276,9 @@ class SearchDisplay(SearchWatcher):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def opened(self, best: float | None) -> None:
+        self._best = best
+
     def started(self, number: int, settings: dict[str, Any]) -> None:
         shown = (
             f"{key.partition('.')[2]}={value:.3g}" if isinstance(value, float) else f"{key.partition('.')[2]}={value}"

@@ -8,12 +8,15 @@ import os
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+
+from transher.errors import UsageError
 
 _SAFETENSORS_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint8": "U8", "bool": "BOOL"}
 
@@ -32,6 +35,21 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         _flush_folder(path.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def alone(path: Path, what: str) -> Iterator[None]:
+    """For one process at a time: a second one is told that another is at `what`. The lock is the system's, so that a
+    kill sets it free; the empty file `path` stays. Where the system has no such locks (Windows), there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        if os.name == "posix":
+            locks = import_module("fcntl")
+            try:
+                locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
+            except BlockingIOError:
+                raise UsageError(f"another process is at {what}: wait for it, or choose another folder.") from None
+        yield
 
 
 def sweep(folder: Path) -> None:

@@ -10,18 +10,17 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from transher.errors import UsageError
 from transher.evaluation import evaluate
-from transher.graph.graph import SPLITS, Graph
+from transher.graph.graph import Graph
 from transher.graph.storage import save_graph
 from transher.models import build_model
 from transher.models.scorer import Scorer
-from transher.run import GRAPH_FOLDER, RECIPE_FILE, Run, conclude, load, refuse_to_overwrite
+from transher.run import GRAPH_FOLDER, RECIPE_FILE, Run, beside_place, conclude, load, refuse_to_overwrite
 from transher.training.checkpoints import save_model
 from transher.training.history import History
 from transher.training.recipe import DIRECTIONS, Recipe
@@ -41,7 +40,7 @@ def join(runs: Sequence[Run], out: str | Path) -> Run:
         if run.manifest is not None
     ]
     seconds, steps = (sum(member["cost"][part] for member in members) for part in ("seconds", "steps"))
-    beside = folder.with_name(f".{folder.name}.part")  # the folder appears only once it is whole
+    beside = beside_place(folder)  # the folder appears only once it is whole
     shutil.rmtree(beside, ignore_errors=True)
     try:
         save_graph(graph, beside / GRAPH_FOLDER)
@@ -104,6 +103,8 @@ def _validate(scorer: Scorer, graph: Graph, recipe: Recipe) -> float | None:
 def _refuse_unlike(runs: Sequence[Run]) -> None:
     if len(runs) < 2:
         raise UsageError("it takes two runs or more to join.")
+    if len({run.folder.resolve() for run in runs}) < len(runs):
+        raise UsageError("a run is named twice: joined with itself it is what it was, and twice as large.")
     first, kind = runs[0], runs[0].recipe.model
     if kind.name not in JOINABLE:
         raise UsageError(f"{kind.name} cannot be joined; {', '.join(JOINABLE)} can.")
@@ -112,10 +113,6 @@ def _refuse_unlike(runs: Sequence[Run]) -> None:
             raise UsageError(f"{run.folder} is not finished: train it to its end before it is joined.")
         if (run.recipe.model.name, run.recipe.model.reciprocal) != (kind.name, kind.reciprocal):
             raise UsageError(f"{run.folder} has another model than {first.folder}: only like can be joined.")
-        same_words = all(
-            getattr(run.graph, words).identifiers.equals(getattr(first.graph, words).identifiers)
-            for words in ("entities", "relations")
-        )
         # Split by split: what one was trained on must not be what the other is tested on.
-        if not same_words or any(not np.array_equal(run.graph.split(s), first.graph.split(s)) for s in SPLITS):
+        if not run.graph.equals(first.graph):
             raise UsageError(f"{run.folder} was trained on another graph than {first.folder}.")

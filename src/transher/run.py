@@ -147,7 +147,7 @@ class Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
         target = Path(folder)
         refuse_to_overwrite(target)
-        beside = target.with_name(f".{target.name}.part")
+        beside = beside_place(target)
         shutil.rmtree(beside, ignore_errors=True)
         shutil.copytree(self.folder, beside)
         beside.rename(target)
@@ -312,6 +312,13 @@ def refuse_to_overwrite(folder: Path) -> None:
         raise UsageError(
             f"{folder} is already there and not empty. Choose another folder, or go on with the run in it by --resume."
         )
+
+
+def beside_place(folder: Path) -> Path:
+    """Where a folder is made that takes its place only once it is whole."""
+    if folder.resolve() == Path.cwd():
+        raise UsageError("the run would take the place of the folder that you are in: name a new one.")
+    return folder.with_name(f".{folder.name}.part")
 
 
 def _version(name: str) -> str:

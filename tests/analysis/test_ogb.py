@@ -33,6 +33,7 @@ def test_the_authors_recipe_runs_from_ogbs_files_to_the_figure_of_ogbs_evaluator
     assert result["recipe"]["training"]["count_offset"] == 4
 
     run = load(tmp_path / "runs" / experiment.name)
+    assert result["validation_mrr"] == pytest.approx(run.evaluate("valid").overall.mrr, rel=1e-5)  # not of a sample
     reciprocal = []
     for side in SIDES:
         candidates = getattr(run.graph.candidates["test"], side)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from tests.conftest import make_graph
@@ -21,6 +23,7 @@ from transher.analysis.tables import paper
 from transher.cli import main
 from transher.errors import UsageError
 from transher.graph.graph import Graph
+from transher.graph.vocabulary import Vocabulary
 from transher.run import Run
 
 QUICK = [
@@ -54,7 +57,7 @@ def short_ellipse() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def report(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
-    return write_report(runs[:2], folder)
+    return write_report(runs[:2], folder)[0]
 
 
 def test_the_page_holds_everything_and_opens_offline(report: Path) -> None:
@@ -77,7 +80,7 @@ def test_a_run_without_translations_has_the_sections_that_apply(
 ) -> None:
     sections = (scores.results_section, translations.heat_section, translations.norm_section, patterns_section)
     monkeypatch.setattr(report_module, "SECTIONS", sections)
-    page = write_report(runs[2:], tmp_path).read_text("utf-8")
+    page = write_report(runs[2:], tmp_path)[0].read_text("utf-8")
     assert "How good the answers are" in page
     assert "Which relations are translated" not in page
     assert "Patterns" not in page
@@ -106,18 +109,43 @@ def test_runs_of_different_graphs_have_no_common_report(runs: list[Run], ring: G
     other = transher.train(ring, tmp_path / "ring", recipe=transher.Recipe().with_settings([*QUICK, "model.k=8"]))
     with pytest.raises(UsageError, match="one graph"):
         write_report([runs[0], other], tmp_path / "report")
+    namesake = replace(runs[0], graph=replace(runs[0].graph, test=runs[0].graph.test[1:]))
+    with pytest.raises(UsageError, match="one graph"):
+        write_report([runs[0], namesake], tmp_path / "report")
+    assert not (tmp_path / "report").exists()
 
 
 def test_the_command_says_where_the_page_is(runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_module, "SECTIONS", (cases.cases_section,))
+    (tmp_path / "holiday.png").touch()
     result = CliRunner().invoke(main, ["analyze", str(runs[1].folder), "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     assert Path(json.loads(result.stdout)["page"]).is_file()
+    assert json.loads(result.stdout)["pictures"] == []
 
 
 def test_two_runs_of_one_model_are_told_apart_by_their_folders(runs: list[Run]) -> None:
     assert [subject.label for subject in subjects(runs[:2])] == ["TranSHER", "PairRE"]
     assert [subject.label for subject in subjects([runs[0], runs[0]])] == ["TranSHER (transher)"] * 2
+    namesakes = [replace(runs[0], folder=Path(folder)) for folder in ("/a/run", "/b/run", "/b/other")]
+    labels = [subject.label for subject in subjects(namesakes)]
+    assert labels == ["TranSHER (a/run)", "TranSHER (b/run)", "TranSHER (other)"]
+
+
+def test_names_are_drawn_as_they_are(runs: list[Run]) -> None:
+    graph = runs[0].graph
+    words = pa.array([f"_{number} $\\no_formula{{$" for number in range(len(graph.relations))])
+    entities = pa.array([f"e{number}" for number in range(len(graph.entities))])
+    odd = replace(graph, name="$x$", relations=Vocabulary("relation", words), entities=Vocabulary("entity", entities))
+    section = entity_map.map_section(subjects([replace(runs[0], graph=odd)]))
+    assert section.figure is not None
+    with io.BytesIO() as drawn:
+        section.figure.savefig(drawn, format="svg")
+    legend = section.figure.axes[0].get_legend()
+    assert legend is not None
+    shown = [text.get_text() for text in legend.get_texts()]
+    assert len(shown) == 1 + entity_map.GROUPS
+    assert all(text.startswith("_") for text in shown[1:])
 
 
 def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> None:

@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from transher.analysis import experiments, reproduce, results, tables
 from transher.cli import main
 from transher.errors import InputError, UsageError
+from transher.files import alone
 from transher.training.watcher import Watcher
 
 ROOT = Path(__file__).parents[2]
@@ -163,3 +164,48 @@ def test_figures_below_the_papers_are_called_not_reached() -> None:
     assert "| TranSHER | .341 (.360)" in table
     assert "| PairRE | not run (.351)" in table
     assert "| PairRE | not run (.5208)" in tables.render("results-ogbl-wikikg2", [])
+
+
+def test_a_run_that_was_recorded_keeps_its_machine_and_commit(reproduced: Path, tmp_path: Path) -> None:
+    path = results.record(reproduced / "world_transher_main_0", tmp_path)
+    first = json.loads(path.read_text("utf-8"))
+    then = first | {"commit": "then", "machine": {"processor": "of then"}}
+    path.write_text(json.dumps(then))
+    results.record(reproduced / "world_transher_main_0", tmp_path)
+    assert json.loads(path.read_text("utf-8")) == then
+    path.write_text(json.dumps(then | {"cost": {}}))  # of another training
+    results.record(reproduced / "world_transher_main_0", tmp_path)
+    assert json.loads(path.read_text("utf-8")) == first
+
+
+def test_a_damaged_result_is_named(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"kind": "run", "exper')
+    with pytest.raises(InputError, match=r"run\.json: is not JSON"):
+        results.read_results(tmp_path)
+
+
+def test_tables_are_not_emptied_for_want_of_results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("<!-- table: results-world -->\nold\n<!-- end -->\n")
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(main, ["reproduce", "--render", "--results", "misspelt"])
+    assert told.exit_code == 2
+    assert "old" in page.read_text("utf-8")
+
+
+def test_what_is_no_killed_training_is_not_removed(reproduced: Path, tmp_path: Path) -> None:
+    import shutil
+
+    wanted = experiments.experiments("world", models=["transher"], quick=True)
+    folder = tmp_path / wanted[0].name
+    shutil.copytree(reproduced / wanted[0].name, folder)
+    (folder / "recipe.toml").unlink()
+    with pytest.raises(UsageError, match="no whole run"):
+        reproduce.reproduce(wanted, tmp_path, tmp_path / "results")
+    assert (folder / "model.safetensors").is_file()
+
+
+def test_two_processes_do_not_train_one_run(tmp_path: Path) -> None:
+    wanted = experiments.experiments("world", models=["transher"], quick=True)
+    with alone(tmp_path / f".{wanted[0].name}.lock", "it"), pytest.raises(UsageError, match="another process"):
+        reproduce.reproduce(wanted, tmp_path, tmp_path / "results")

@@ -172,6 +172,24 @@ def test_an_id_without_a_name_is_an_error(own_root: Path) -> None:
         read(own_root, "ogbl-wikikg2")
 
 
+@pytest.mark.parametrize(
+    ("part", "damage", "message"),
+    [
+        ("head", lambda ids: ids * 0 + 60, "the entity 60, but `mapping/` names"),  # another type's, once shifted
+        ("relation", lambda ids: ids[1:], "where it should have ids"),
+        ("head_neg", lambda ids: ids[:, 0], "where it should have ids"),
+        ("tail_type", lambda types: types[1:], "has types of"),
+    ],
+)
+def test_splits_that_do_not_fit_together_are_refused(own_root: Path, part: str, damage: Any, message: str) -> None:
+    file = own_root / "ogbl_biokg" / "split" / "random" / "test.pt"
+    content = torch.load(file, weights_only=False)
+    content[part] = damage(content[part])
+    torch.save(content, file)
+    with pytest.raises(InputError, match=message):
+        read(own_root, "ogbl-biokg")
+
+
 def test_missing_files_are_named_and_nobody_is_asked(own_root: Path) -> None:
     (own_root / "ogbl_wikikg2" / "split" / "time" / "test.pt").unlink()
     with pytest.raises(InputError, match=r"no split/\*/test\.pt"):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import optuna
@@ -9,10 +10,11 @@ from click.testing import CliRunner
 from tests.conftest import make_graph
 
 from transher.cli import main
-from transher.errors import UsageError
+from transher.errors import InputError, UsageError
+from transher.files import alone
 from transher.graph.graph import Graph
 from transher.training.recipe import Recipe
-from transher.training.search import BEST_FILE, Range, default_space, search
+from transher.training.search import BEST_FILE, Range, default_space, outcome, search
 from transher.training.watcher import SearchWatcher
 
 BASE = Recipe().with_settings(
@@ -83,6 +85,34 @@ def test_another_search_in_the_same_folder_is_refused(ring: Graph, tmp_path: Pat
         search(ring, tmp_path, base=BASE, space=SPACE[:1], trials=1)
     with pytest.raises(UsageError, match="another recipe"):
         search(ring, tmp_path, base=BASE.with_settings(["model.k=4"]), space=SPACE, trials=1)
+    with pytest.raises(UsageError, match="another graph"):
+        search(replace(ring, train=ring.train[1:]), tmp_path, base=BASE, space=SPACE, trials=1)
+    with alone(tmp_path / ".lock", "it"), pytest.raises(UsageError, match="another process"):
+        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+
+
+def test_a_search_that_goes_on_does_not_begin_again(ring: Graph, tmp_path: Path) -> None:
+    for _ in range(3):
+        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
+    assert len({trial.params["training.lr"] for trial in study.trials}) == 3
+
+
+def test_a_training_that_failed_is_not_the_best(ring: Graph, tmp_path: Path) -> None:
+    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
+    trial = study.ask()
+    for part in SPACE:
+        part.suggest(trial)
+    trial.report(1.0, 10)
+    study.tell(trial, state=optuna.trial.TrialState.FAIL)
+    assert outcome(study, BASE) == replace(found, failed=1)
+
+
+def test_a_damaged_database_is_named(ring: Graph, tmp_path: Path) -> None:
+    (tmp_path / "search.db").write_text("no database")
+    with pytest.raises(InputError, match=r"search\.db: cannot be opened"):
+        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
 
 
 @pytest.mark.parametrize(
@@ -92,6 +122,9 @@ def test_another_search_in_the_same_folder_is_refused(ring: Graph, tmp_path: Pat
         ("training.lr=log:1", "KEY=a,b,c"),
         ("training.lr=2:1", "below the second"),
         ("training.lr=log:0:1", "above 0"),
+        ("training.lr=1e-3:inf", "finite"),
+        ("training.lr=-2:-1", "greater than 0"),
+        ("training.negatives=log:0.5:9", "whole numbers"),
         ("model.init=U_N_N,X", "model.init"),
     ],
 )

@@ -14,11 +14,11 @@ def training_section(subjects: Sequence[Subject]) -> Section:
     figure, (loss, by_step, by_time) = canvas(11, 3.4, 3)
     for subject, colour, marker in zip(subjects, _cycle(COLOURS), _cycle(MARKERS), strict=False):
         reports, validations = _lines(subject, "report"), _lines(subject, "validation")
-        loss.plot(_column(reports, "step"), _column(reports, "loss"), color=colour, label=subject.label)
+        loss.plot(_column(reports, "step"), _column(reports, "loss"), color=colour, label=subject.drawn)
         mrr = _column(validations, "mrr")
         minutes = [seconds / 60 for seconds in _column(validations, "seconds")]
         for axes, x in ((by_step, _column(validations, "step")), (by_time, minutes)):
-            axes.plot(x, mrr, color=colour, marker=marker, markersize=4, label=subject.label)
+            axes.plot(x, mrr, color=colour, marker=marker, markersize=4, label=subject.drawn)
     loss.set(title="Training loss", xlabel="step", yscale="log")
     by_step.set(title="Validation MRR", xlabel="step", ylim=(0, None))
     by_time.set(title="Validation MRR by time", xlabel="minutes of training", ylim=(0, None))
@@ -49,7 +49,7 @@ def gradient_section(subjects: Sequence[Subject]) -> Section:
     for axis, table in zip(axes, ("entities", "relations"), strict=True):
         for (subject, lines), colour, marker in zip(recorded, _cycle(COLOURS), _cycle(MARKERS), strict=False):
             epochs = range(1, len(lines) + 1)
-            axis.plot(epochs, _column(lines, table), color=colour, marker=marker, markersize=3, label=subject.label)
+            axis.plot(epochs, _column(lines, table), color=colour, marker=marker, markersize=3, label=subject.drawn)
         axis.set(title=f"Gradients of {table}", xlabel="epoch", ylabel="standard deviation", yscale="log")
     axes[0].legend()
     return Section(

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.patheffects import Normal, Stroke
 from numpy.typing import NDArray
 
-from transher.analysis.page import COLOURS, PALE, Section, Subject, canvas
+from transher.analysis.page import COLOURS, PALE, Section, Subject, as_drawn, canvas
 from transher.graph.graph import Graph
 
 GROUPS = 6
@@ -35,17 +35,22 @@ def map_section(subjects: Sequence[Subject]) -> Section:
         color=PALE,
         linewidths=0,
         rasterized=True,
-        label=f"others ({(groups < 0).sum():,})",
+        label="others",
     )
+    shown = [f"others ({(groups < 0).sum():,})"]
     for group, name in enumerate(names):
         own = chosen[groups[chosen] == group]
         axes.scatter(points[own, 0], points[own, 1], s=size, color=COLOURS[group], alpha=0.55, linewidths=0,
-                     rasterized=True, label=f"{name} ({(groups == group).sum():,})")  # fmt: skip
+                     rasterized=True, label=f"group {group}")  # fmt: skip
+        shown.append(f"{as_drawn(name)} ({(groups == group).sum():,})")
     _name_groups(axes, points, groups, names)
-    axes.set(title=f"{subject.label}, {graph.name}", xlabel=f"first component, {share[0]:.1%} of the variance",
-             ylabel=f"second component, {share[1]:.1%}", xticks=[], yticks=[])  # fmt: skip
+    axes.set(title=as_drawn(f"{subject.label}, {graph.name}"), xticks=[], yticks=[],
+             xlabel=f"first component, {share[0]:.1%} of the variance",
+             ylabel=f"second component, {share[1]:.1%}")  # fmt: skip
     legend = axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), title=what, alignment="left", fontsize=9,
                          markerscale=(40 / size) ** 0.5)  # fmt: skip
+    for text, words in zip(legend.get_texts(), shown, strict=True):
+        text.set_text(words)  # only now: a legend leaves out what begins with an underscore, as WN18RR's relations do
     for handle in legend.legend_handles:
         if handle is not None:
             handle.set_alpha(1)
@@ -92,15 +97,20 @@ def communities(graph: Graph) -> tuple[NDArray[np.int64], list[str], str]:
         words = [f"{label}: head" for label in labels] + [f"{label}: tail" for label in labels]
         what = "most frequent role"
     names, word_of = np.unique(words, return_inverse=True)
-    triples = graph.train.astype(np.int64)
-    slots = np.zeros((len(graph.entities), len(names)), dtype=np.float32)
-    np.add.at(slots, (triples[:, 0], word_of[triples[:, 1]]), 1)
-    np.add.at(slots, (triples[:, 2], word_of[count + triples[:, 1]]), 1)
-    return (*_largest(slots.argmax(1), names.tolist()), what)
+    heads, relations, tails = graph.train.astype(np.int64).T
+    words_used = np.concatenate([word_of[relations], word_of[count + relations]])
+    # Pairs of entity and word that occur: a table of all pairs would take 10 GB for ogbl-wikikg2.
+    pairs, times = np.unique(np.concatenate([heads, tails]) * len(names) + words_used, return_counts=True)
+    entities, kinds = np.divmod(pairs, len(names))
+    order = np.lexsort((kinds, -times, entities))
+    seen, first = np.unique(entities[order], return_index=True)
+    most = np.full(len(graph.entities), -1)  # of those that training lacks, nothing is known
+    most[seen] = kinds[order][first]
+    return (*_largest(most, names.tolist()), what)
 
 
 def _largest(kinds: NDArray[np.int64], names: Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:
-    largest = np.argsort(-np.bincount(kinds, minlength=len(names)), kind="stable")[:GROUPS]
+    largest = np.argsort(-np.bincount(kinds[kinds >= 0], minlength=len(names)), kind="stable")[:GROUPS]
     groups = np.full(len(kinds), -1)
     for group, kind in enumerate(largest.tolist()):
         groups[kinds == kind] = group
@@ -118,5 +128,7 @@ def _name_groups(axes: Axes, points: NDArray[np.float64], groups: NDArray[np.int
             if abs(middle[0] - other[0]) < width and abs(middle[1] - other[1]) < height:
                 middle = np.array([middle[0], other[1] + height])
         taken.append(middle)
-        text = axes.annotate(name, tuple(middle), color=COLOURS[group], weight="bold", ha="center", va="center")
+        text = axes.annotate(
+            as_drawn(name), tuple(middle), color=COLOURS[group], weight="bold", ha="center", va="center"
+        )
         text.set_path_effects([Stroke(linewidth=3, foreground="white"), Normal()])

@@ -53,6 +53,11 @@ class Subject:
     run: Run
 
     @property
+    def drawn(self) -> str:
+        """The label as text of a picture."""
+        return as_drawn(self.label)
+
+    @property
     def model(self) -> str:
         return self.run.recipe.model.name
 
@@ -83,13 +88,23 @@ class Section:
 
 
 def subjects(runs: Sequence[Run]) -> list[Subject]:
-    """Runs by the name of their model, and of their folder where several have the same model."""
+    """Runs by the name of their model, and of their folder where several have the same model: as much of its path as
+    tells it from the others."""
     titles = [run.scorer.model.title for run in runs]
-    labels = [
-        title if titles.count(title) == 1 else f"{title} ({run.folder.resolve().name})"
-        for title, run in zip(titles, runs, strict=True)
-    ]
+    folders = [run.folder.resolve() for run in runs]
+    labels = []
+    for title, folder in zip(titles, folders, strict=True):
+        others = [other for its, other in zip(titles, folders, strict=True) if its == title and other != folder]
+        depth = 1
+        while any(other.parts[-depth:] == folder.parts[-depth:] for other in others):
+            depth += 1
+        labels.append(title if titles.count(title) == 1 else f"{title} ({'/'.join(folder.parts[-depth:])})")
     return [Subject(label, run) for label, run in zip(labels, runs, strict=True)]
+
+
+def as_drawn(text: str) -> str:
+    """A name as matplotlib draws it letter by letter: what is between two $ would be read as a formula."""
+    return text.replace("$", r"\$")
 
 
 @contextmanager

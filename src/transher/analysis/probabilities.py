@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 
-from transher.analysis.page import COLOURS, GREY, MARKERS, PALE, Cells, Section, Subject, canvas
+from transher.analysis.page import COLOURS, GREY, MARKERS, PALE, Cells, Section, Subject, as_drawn, canvas
 from transher.evaluation.reliability import CalibrationReport, Reliability
 
 _COLUMNS = 3
@@ -27,7 +27,7 @@ def reliability_section(subjects: Sequence[Subject]) -> Section | None:
     figure, axes = canvas(max(3.8 * columns, 5.2), 3.8 * rows, columns, rows)
     for place, (axis, (label, report)) in enumerate(zip(axes, judged, strict=False)):
         _diagram(axis, report, COLOURS[place % len(COLOURS)])
-        axis.set(title=label, ylabel="share that holds" if place % columns == 0 else "")
+        axis.set(title=as_drawn(label), ylabel="share that holds" if place % columns == 0 else "")
     for unused in axes[len(judged) :]:
         unused.set_axis_off()
     first = judged[0][1]

@@ -36,11 +36,16 @@ SECTIONS: tuple[Callable[[Sequence[Subject]], Section | None], ...] = (
 PAGE = "report.html"
 
 
-def write_report(runs: Sequence[Run], folder: Path, progress: Callable[[int, int], None] | None = None) -> Path:
-    """Write report.html and the pictures into `folder`, and give the page's path."""
-    names = {run.graph.name for run in runs}
-    if len(names) != 1:
-        raise UsageError(f"a report is of one graph, and these runs are of {', '.join(sorted(names)) or 'none'}.")
+def write_report(
+    runs: Sequence[Run], folder: Path, progress: Callable[[int, int], None] | None = None
+) -> tuple[Path, list[str]]:
+    """Write report.html and the pictures into `folder`; gives the page's path and the names of the PNG files."""
+    if not runs:
+        raise UsageError("a report is of one run or several.")
+    for run in runs[1:]:
+        if not run.graph.equals(runs[0].graph):
+            raise UsageError(f"a report is of one graph, and {run.folder} is of another than {runs[0].folder}.")
+    folder.mkdir(parents=True, exist_ok=True)  # if that cannot be, it is known before the work
     subjects_ = subjects(runs)
     sections: list[tuple[Section, bytes | None]] = []
     for done, make in enumerate(SECTIONS):
@@ -53,7 +58,7 @@ def write_report(runs: Sequence[Run], folder: Path, progress: Callable[[int, int
             sections.append((section, drawn))
     path = folder / PAGE
     write_text(path, html_page(subjects_, sections))
-    return path
+    return path, [f"{section.name}.png" for section, drawn in sections if drawn is not None]
 
 
 def html_page(subjects_: Sequence[Subject], sections: Sequence[tuple[Section, bytes | None]]) -> str:

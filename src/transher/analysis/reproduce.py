@@ -11,11 +11,13 @@ from transher.analysis.experiments import COMPARED, MAIN, SHORT, Experiment
 from transher.analysis.results import record, record_comparison
 from transher.errors import UsageError
 from transher.evaluation.significance import compare
+from transher.files import alone
 from transher.graph import load_graph
 from transher.graph.graph import Graph
 from transher.joining import join
-from transher.run import MANIFEST_FILE, RECIPE_FILE
-from transher.training.checkpoints import STATE_FILE
+from transher.run import GRAPH_FOLDER, MANIFEST_FILE, RECIPE_FILE
+from transher.training.checkpoints import MODEL_FILE, STATE_FILE
+from transher.training.history import HISTORY_FILE
 from transher.training.recipe import Recipe
 from transher.training.watcher import Watcher
 
@@ -35,16 +37,17 @@ def reproduce(
     written, finished, graph = [], {}, None
     for experiment in experiments:
         folder = runs_folder / experiment.name
-        state = _state(folder, experiment.recipe)
-        if started:
-            started(experiment, state)
-        if state == "start" and graph is None and not experiment.members:
-            graph = load_graph(experiment.benchmark)
-        if experiment.members and state == "start":
-            shutil.rmtree(folder, ignore_errors=True)
-            join([runs.load(runs_folder / name) for name in experiment.members], folder)
-        else:
-            _bring_to_its_end(folder, experiment, state, graph, watcher)
+        with alone(runs_folder / f".{experiment.name}.lock", str(folder)):
+            state = _state(folder, experiment.recipe)
+            if started:
+                started(experiment, state)
+            if state == "start" and graph is None and not experiment.members:
+                graph = load_graph(experiment.benchmark)
+            if experiment.members and state == "start":
+                shutil.rmtree(folder, ignore_errors=True)
+                join([runs.load(runs_folder / name) for name in experiment.members], folder)
+            else:
+                _bring_to_its_end(folder, experiment, state, graph, watcher)
         written.append(
             record(
                 folder,
@@ -61,6 +64,7 @@ def reproduce(
 def _state(folder: Path, recipe: Recipe) -> str:
     """What is to be done: "start", "go on", or nothing, since it is "done"."""
     if not (folder / RECIPE_FILE).is_file():
+        _refuse_to_remove(folder, {GRAPH_FOLDER})
         return "start"
     if Recipe.load(folder / RECIPE_FILE) != recipe:
         raise UsageError(
@@ -68,7 +72,20 @@ def _state(folder: Path, recipe: Recipe) -> str:
         )
     if (folder / MANIFEST_FILE).is_file():
         return "done"
-    return "go on" if (folder / STATE_FILE).is_file() else "start"
+    if (folder / STATE_FILE).is_file():
+        return "go on"
+    _refuse_to_remove(folder, {GRAPH_FOLDER, RECIPE_FILE, HISTORY_FILE, MODEL_FILE, "tensorboard"})
+    return "start"
+
+
+def _refuse_to_remove(folder: Path, begun: set[str]) -> None:
+    """A folder is cleared for a new start if it holds what a killed training had begun with, and no more."""
+    names = {path.name for path in folder.iterdir() if path.suffix != ".part"} if folder.is_dir() else set()
+    if names - begun:
+        raise UsageError(
+            f"{folder} has {', '.join(sorted(names - begun))} and no whole run: look at it and remove it, or choose "
+            "another folder with --runs."
+        )
 
 
 def _bring_to_its_end(

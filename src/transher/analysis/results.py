@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -10,12 +9,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from transher.errors import UsageError
+from transher.errors import InputError, UsageError
 from transher.evaluation.significance import Comparison
 from transher.files import write_text
-from transher.graph.graph import SPLITS, Graph
 from transher.models import build_model
 from transher.models.model import Model
 from transher.run import Run, load
@@ -23,6 +19,7 @@ from transher.training.recipe import Recipe
 
 KINDS = ("run", "comparison")
 DIGITS = 6  # more is noise, and makes files differ from machine to machine
+_OF_THEN = ("validation_mrr", "machine", "commit")  # known when a run is first recorded, and not made again
 _INLINE_FROM = 3  # from this depth on, a value stands on one line
 
 
@@ -47,7 +44,7 @@ def record(
         "experiment": experiment,
         "metrics": {part: evaluation[part] for part in ("overall", "by_side", "by_type", "by_relation")},
         "protocol": evaluation["protocol"],
-        "validation_mrr": _best_validation(run),
+        "validation_mrr": None,
         "cost": {
             "training_seconds": cost["seconds"],
             "steps": cost["steps"],
@@ -61,13 +58,30 @@ def record(
         "recipe": recipe.model_dump(),
         **({"members": run.manifest["members"]} if "members" in run.manifest else {}),
         "versions": run.manifest["versions"],
-        "machine": {**machine(), "threads": run.manifest["machine"]["threads"]},
-        "graph_sha256": graph_hash(run.graph),
-        "commit": commit(),
+        "machine": {},
+        "graph_sha256": run.graph.sha256,
+        "commit": None,
     }
     path = results_folder / f"{name or '_'.join(str(part) for part in experiment.values())}.json"
-    write_text(path, _dump(_rounded(result)) + "\n")
+    result = _rounded(result)
+    before = _recorded(path)
+    if all(before.get(part) == result[part] for part in ("experiment", "metrics", "cost", "recipe", "graph_sha256")):
+        result |= {part: before[part] for part in _OF_THEN}  # this very run: its machine and commit were those of then
+    else:
+        threads = run.manifest["machine"]["threads"]
+        result |= _rounded({"validation_mrr": _validation(run), "machine": {**machine(), "threads": threads}})
+        result["commit"] = commit()
+    write_text(path, _dump(result) + "\n")
     return path
+
+
+def _recorded(path: Path) -> dict[str, Any]:
+    """What a file of results says; nothing if it is not there or damaged, for then it is written anew."""
+    try:
+        before = json.loads(path.read_text("utf-8"))
+    except (FileNotFoundError, ValueError):
+        return {}
+    return before if isinstance(before, dict) and before.keys() >= set(_OF_THEN) else {}
 
 
 def record_comparison(
@@ -85,8 +99,16 @@ def record_comparison(
 
 def read_results(folder: Path) -> list[dict[str, Any]]:
     """Every run and comparison in a folder, by file name; other measurements lie there too."""
-    found = [json.loads(path.read_text("utf-8")) for path in sorted(folder.glob("*.json"))]
-    return [result for result in found if "experiment" in result]
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            result = json.loads(path.read_text("utf-8"))
+        except ValueError as error:
+            remedy = "It was cut short or changed: take it from version control, or remove it and reproduce it."
+            raise InputError(f"is not JSON ({error}).", file=path, remedy=remedy) from None
+        if isinstance(result, dict) and "experiment" in result and result.get("kind") in KINDS:
+            found.append(result)
+    return found
 
 
 def _elements_in_all(run: Run) -> int:
@@ -102,17 +124,6 @@ def elements(recipe: Recipe, model: Model, steps: int) -> int:
     gradient passes over each again."""
     training = recipe.training
     return 2 * steps * training.batch * (training.negatives + 1) * model.entity_width
-
-
-def graph_hash(graph: Graph) -> str:
-    """SHA-256 of identifiers and triples: the same for the same graph, whatever files it came from."""
-    digest = hashlib.sha256()
-    for vocabulary in (graph.entities, graph.relations):
-        digest.update("\n".join(vocabulary.identifiers.to_pylist()).encode())
-        digest.update(b"\n\n")
-    for split in SPLITS:
-        digest.update(np.ascontiguousarray(graph.split(split), dtype="<i4").tobytes())
-    return digest.hexdigest()
 
 
 def machine() -> dict[str, Any]:
@@ -143,7 +154,11 @@ def commit() -> str | None:
         return None
 
 
-def _best_validation(run: Run) -> float | None:
+def _validation(run: Run) -> float | None:
+    """The best MRR that the training saw; of all validation triples where there are supplied candidates, since that is
+    what OGB's leaderboard has, and a training looks at a sample."""
+    if "valid" in run.graph.candidates:
+        return float(run.evaluate("valid").overall.mrr)
     from transher.training.history import read_history
 
     values = [line["mrr"] for line in read_history(run.folder) if line["kind"] == "validation"]

@@ -26,7 +26,7 @@ def results_section(subjects: Sequence[Subject]) -> Section:
             y = line * (len(subjects) + 1) + place
             colour, marker = COLOURS[place % len(COLOURS)], MARKERS[place % len(MARKERS)]
             axes.plot([low, high], [y, y], color=colour, linewidth=2, solid_capstyle="butt")
-            axes.plot(figures[name], y, marker, color=colour, label=subject.label if line == 0 else None)
+            axes.plot(figures[name], y, marker, color=colour, label=subject.drawn if line == 0 else None)
             axes.annotate(f"{figures[name]:.3f}", (high, y), xytext=(6, 0), textcoords="offset points", va="center",
                           fontsize=8, color="#444444")  # fmt: skip
     middle = (len(subjects) - 1) / 2
@@ -93,7 +93,7 @@ def types_section(subjects: Sequence[Subject]) -> Section:
         axis.grid(axis="x", visible=False)
     axes[0].set_ylabel("MRR")
     for place, subject in enumerate(subjects):
-        axes[1].plot([], [], MARKERS[place % len(MARKERS)], color=COLOURS[place % len(COLOURS)], label=subject.label)
+        axes[1].plot([], [], MARKERS[place % len(MARKERS)], color=COLOURS[place % len(COLOURS)], label=subject.drawn)
     axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
     best = frozenset(
         (max(range(len(rows)), key=lambda row: rows[row][column]), column)

@@ -27,7 +27,7 @@ from transher.analysis.experiments import (
     recipe_name,
 )
 from transher.analysis.results import read_results
-from transher.errors import InputError
+from transher.errors import InputError, UsageError
 from transher.files import write_text
 
 TITLES = {"transher": "TranSHER", "pairre": "PairRE", "rotate": "RotatE", "transe": "TransE", "distmult": "DistMult",
@@ -96,7 +96,7 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
             f"{TITLES[about['first']]} − {TITLES[about['second']]}, {about['variant']}",
             str(about["seed"]),
             *(
-                _figure(_mean(_seed(results, about[side], about["variant"], about["seed"]), "mrr"), 4)
+                _over_seeds(_seed(results, about[side], about["variant"], about["seed"]), "mrr", digits=4)
                 for side in ("first", "second")
             ),
             f"{c['difference']:+.4f}",
@@ -205,6 +205,8 @@ def with_tables(text: str, results: Sequence[Result]) -> str:
 def rewrite(root: Path, results_folder: Path) -> list[Path]:
     """Put current tables into README and docs under `root`; gives the files that changed."""
     results, changed = read_results(results_folder), []
+    if not results:  # or every figure would become "not run"
+        raise UsageError(f"{results_folder} has no results to make tables of.")
     for path in (root / name for name in FILES):
         if path.is_file() and (new := with_tables(old := path.read_text("utf-8"), results)) != old:
             write_text(path, new)

@@ -39,7 +39,7 @@ def heat_section(subjects: Sequence[Subject]) -> Section | None:
     image = left.imshow(heat, aspect="auto", cmap="cividis", vmin=0)
     labels = [f"{RELATION_TYPES[code]}\n{int((types == code).sum())} relations" for code in present]
     left.set_yticks(range(len(present)), labels)
-    left.set(title=f"Mean $|B_r|$, {subject.label}", xlabel=f"dimensions, in {heat.shape[1]} blocks")
+    left.set(title=f"Mean $|B_r|$, {subject.drawn}", xlabel=f"dimensions, in {heat.shape[1]} blocks")
     left.grid(visible=False)
     left.spines[:].set_visible(False)
     figure.colorbar(image, ax=left, pad=0.01)
@@ -81,7 +81,7 @@ def norm_section(subjects: Sequence[Subject]) -> Section | None:
     left.axvline(gamma, color="#D55E00", linewidth=2)
     left.annotate(f"γ = {gamma:g}", (gamma, 1), xycoords=("data", "axes fraction"), xytext=(4, -10),
                   textcoords="offset points", color="#D55E00")  # fmt: skip
-    left.set(title=rf"$\Vert B_r\Vert_1$, {subject.label}", xlabel=r"$\Vert B_r\Vert_1$", ylabel="relations")
+    left.set(title=rf"$\Vert B_r\Vert_1$, {subject.drawn}", xlabel=r"$\Vert B_r\Vert_1$", ylabel="relations")
     for code, kind in enumerate(RELATION_TYPES):
         own = types == code
         if own.any():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -44,6 +45,24 @@ class Graph:
     type_names: tuple[str, ...] = ()
     candidates: dict[Split, Candidates] = field(default_factory=dict)
     load_report: LoadReport | None = None  # what reading it from files found odd
+
+    def equals(self, other: Graph) -> bool:
+        """Whether ids mean the same in both, and every split has the same triples; names of graphs say little."""
+        same_words = self.entities.identifiers.equals(other.entities.identifiers) and self.relations.identifiers.equals(
+            other.relations.identifiers
+        )
+        return same_words and all(np.array_equal(self.split(split), other.split(split)) for split in SPLITS)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of identifiers and triples: the same for the same graph, whatever files it came from."""
+        digest = hashlib.sha256()
+        for vocabulary in (self.entities, self.relations):
+            digest.update("\n".join(vocabulary.identifiers.to_pylist()).encode())
+            digest.update(b"\n\n")
+        for split in SPLITS:
+            digest.update(np.ascontiguousarray(self.split(split), dtype="<i4").tobytes())
+        return digest.hexdigest()
 
     def split(self, name: Split) -> Triples:
         if name not in SPLITS:

@@ -48,14 +48,15 @@ class _Nodes:
     type_names: tuple[str, ...]  # empty where entities have no types
     offsets: NDArray[np.int64]  # (types + 1,), or (2,) without types: where each type's ids start, and the end
 
-    def shift(self, types: list[str] | None, count: int) -> NDArray[np.int32]:
-        """What to add to the ids within each type to get ids of the graph: (count,)."""
+    def spans(self, types: list[str] | None, count: int) -> NDArray[np.int64]:
+        """Where the ids of each triple's type start and end among those of the graph: (count, 2)."""
         if not self.type_names:
-            return np.zeros(count, np.int32)
-        if types is None:
-            raise InputError("the split names no types of heads and tails.", remedy=_REMEDY)
-        offset = {name: int(start) for name, start in zip(self.type_names, self.offsets, strict=False)}
-        return np.fromiter((offset[name] for name in types), np.int32, count)
+            return np.broadcast_to(self.offsets, (count, 2))
+        if types is None or len(types) != count:
+            raise ValueError(f"has types of {0 if types is None else len(types):,} heads or tails, of {count:,}")
+        place = {name: number for number, name in enumerate(self.type_names)}
+        numbers = np.fromiter((place[name] for name in types), np.int64, count)
+        return np.stack([self.offsets[numbers], self.offsets[numbers + 1]], axis=1)
 
 
 def read_ogb(folder: Path, *, name: str) -> Graph:
@@ -70,23 +71,24 @@ def read_ogb(folder: Path, *, name: str) -> Graph:
     candidates: dict[Split, Candidates] = {}
     for split, content in _read_splits(folder):
         try:
-            heads = nodes.shift(content.pop("head_type", None), len(content["head"]))
-            tails = nodes.shift(content.pop("tail_type", None), len(content["tail"]))
+            heads = nodes.spans(content.pop("head_type", None), len(content["head"]))
+            tails = nodes.spans(content.pop("tail_type", None), len(content["tail"]))
             triples[split] = np.stack(
                 [
-                    _entities(content.pop("head"), heads),
-                    np.asarray(content.pop("relation"), np.int32),
-                    _entities(content.pop("tail"), tails),
+                    _ids(content.pop("head"), heads),
+                    _ids(content.pop("relation"), np.broadcast_to([0, len(relations)], (len(heads), 2)), "relation"),
+                    _ids(content.pop("tail"), tails),
                 ],
                 axis=1,
             )
             if split != "train":
                 candidates[split] = Candidates(
-                    head=_entities(content.pop("head_neg"), heads), tail=_entities(content.pop("tail_neg"), tails)
+                    head=_ids(content.pop("head_neg"), heads, ndim=2), tail=_ids(content.pop("tail_neg"), tails, ndim=2)
                 )
         except KeyError as error:
             raise InputError(f"the {split} split has no {error}.", file=folder, remedy=_REMEDY) from error
-        _check_ids(folder, split, triples[split], candidates.get(split), len(nodes.vocabulary), len(relations))
+        except ValueError as error:
+            raise InputError(f"the {split} split {error}.", file=folder, remedy=_REMEDY) from None
     types = (
         np.repeat(np.arange(len(nodes.type_names), dtype=np.int32), np.diff(nodes.offsets))
         if nodes.type_names
@@ -105,26 +107,24 @@ def read_ogb(folder: Path, *, name: str) -> Graph:
     )
 
 
-def _entities(local: Any, shift: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Ids within types, (n,) or (n, m), as ids of the graph."""
-    ids: NDArray[np.int32] = np.asarray(local).astype(np.int32)
-    ids += shift if ids.ndim == 1 else shift[:, None]
+def _ids(local: Any, spans: NDArray[np.int64], what: str = "entity", ndim: int = 1) -> NDArray[np.int32]:
+    """Ids within types, (n,) or (n, m), as ids of the graph. A wrong id would be an answer about the wrong thing, or a
+    crash far from here."""
+    given = np.asarray(local)
+    if given.ndim != ndim or len(given) != len(spans) or (given.size and given.dtype.kind not in "iu"):
+        raise ValueError(
+            f"has {given.dtype} of shape {given.shape} where it should have ids for {len(spans):,} triples"
+        )
+    starts, counts = spans[:, 0], spans[:, 1] - spans[:, 0]
+    if given.size:
+        low, high = (given, given) if ndim == 1 else (given.min(1), given.max(1))
+        bad = np.flatnonzero((low < 0) | (high >= counts))
+        if len(bad):
+            wrong = low[bad[0]] if low[bad[0]] < 0 else high[bad[0]]
+            raise ValueError(f"has the {what} {wrong}, but `mapping/` names {counts[bad[0]]:,}")
+    ids: NDArray[np.int32] = given.astype(np.int32)
+    ids += (starts if ndim == 1 else starts[:, None]).astype(np.int32)
     return ids
-
-
-def _check_ids(
-    folder: Path, split: Split, triples: Triples, candidates: Candidates | None, entities: int, relations: int
-) -> None:
-    """A wrong id would be an answer about the wrong thing, or a crash far from here."""
-    ends = [triples[:, 0], triples[:, 2], *((candidates.head, candidates.tail) if candidates else ())]
-    for ids, count, what in [(triples[:, 1], relations, "relation"), *((end, entities, "entity") for end in ends)]:
-        if ids.size and (ids.min() < 0 or ids.max() >= count):
-            raise InputError(
-                f"the {split} split has the {what} {ids.max() if ids.max() >= count else ids.min()}, but `mapping/` "
-                f"names {count:,}.",
-                file=folder,
-                remedy=_REMEDY,
-            )
 
 
 def _read_nodes(folder: Path) -> _Nodes:

@@ -5,6 +5,7 @@ end early. All is in one SQLite file, so that a search can be stopped and gone o
 from __future__ import annotations
 
 import json
+import math
 import shutil
 import time
 from collections.abc import Sequence
@@ -14,9 +15,11 @@ from typing import Any
 
 import optuna
 from optuna.trial import TrialState
+from sqlalchemy import URL
+from sqlalchemy.exc import DatabaseError
 
-from transher.errors import TransherError, UsageError
-from transher.files import write_text
+from transher.errors import InputError, TransherError, UsageError
+from transher.files import alone, write_text
 from transher.graph.graph import Graph
 from transher.training.recipe import Recipe, setting_names
 from transher.training.trainer import Diverged, Interrupted, Trainer
@@ -54,6 +57,10 @@ class Range:
         if not low < high or (parts[0] == "log" and low <= 0):
             raise UsageError(f"--space {text}: the first bound must be below the second, and above 0 with log.")
         whole = isinstance(_current(Recipe(), key), int)
+        if not (math.isfinite(low) and math.isfinite(high)) or (whole and not (low.is_integer() and high.is_integer())):
+            raise UsageError(f"--space {text}: the bounds must be finite, and whole numbers where the setting is one.")
+        for bound in (low, high):
+            _plain(Recipe(), key, str(int(bound) if whole else bound))  # tells what is wrong with it
         return cls(key, (), low, high, parts[0] == "log", whole)
 
     def suggest(self, trial: optuna.Trial) -> Any:
@@ -106,21 +113,25 @@ def search(
         raise UsageError(f"{graph.name} has no validation triples, and a search judges by them: split some off.")
     if trials is None and minutes is None:
         raise UsageError("a search takes --trials, --minutes or both, so that it ends.")
+    if len({part.key for part in space}) < len(space):
+        raise UsageError("--space names a setting twice.")
     watcher = watcher or SearchWatcher()
-    study = _open_study(graph, folder, base, space)
-    deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    done = 0
-    while (trials is None or done < trials) and (deadline is None or time.monotonic() < deadline):
-        _try(study, graph, folder, base, space, deadline, watcher)
-        done += 1
-        if any(trial.value is not None or trial.intermediate_values for trial in study.trials):
-            outcome(study, base).recipe.save(folder / BEST_FILE)
-    return outcome(study, base)
+    with alone(folder / ".lock", f"the search in {folder}"):
+        study = _open_study(graph, folder, base, space)
+        watcher.opened(max(_best_by_trial(study).values(), default=None))
+        deadline = None if minutes is None else time.monotonic() + 60 * minutes
+        done = 0
+        while (trials is None or done < trials) and (deadline is None or time.monotonic() < deadline):
+            _try(study, graph, folder, base, space, deadline, watcher)
+            done += 1
+            if _best_by_trial(study):
+                outcome(study, base).recipe.save(folder / BEST_FILE)
+        return outcome(study, base)
 
 
 def outcome(study: optuna.Study, base: Recipe) -> Outcome:
     """The best recipe by what each trial reached, pruned ones too: a search that ran out of time has something."""
-    reached = {trial.number: value for trial in study.trials if (value := _reached(trial)) is not None}
+    reached = _best_by_trial(study)
     if not reached:
         raise TransherError("no trial has come as far as a validation: give the search more time, or validate sooner.")
     best = study.trials[max(reached, key=lambda number: reached[number])]
@@ -174,10 +185,14 @@ def _try(
         mrr, how, state = trainer.progress.best_mrr, "finished", TrialState.COMPLETE
     except optuna.TrialPruned as pruned:
         how, state = str(pruned), TrialState.PRUNED
-    except Interrupted:
+    except (Interrupted, KeyboardInterrupt) as stopped:
         study.enqueue_trial(settings, skip_if_exists=False)
         how = "stopped"
-        raise
+        if isinstance(stopped, KeyboardInterrupt):  # a second Ctrl-C, or one before the training began
+            raise
+        raise Interrupted(
+            f"stopped in trial {trial.number}, which begins anew when the same command goes on; those before are saved."
+        ) from None
     except (Diverged, UsageError) as error:
         how = str(error)
     finally:
@@ -190,25 +205,45 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
     """The study in `folder`. One of another graph, recipe or space is refused: its trials would mean nothing here."""
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(
-        storage=f"sqlite:///{folder / DATABASE}",
-        study_name="search",
-        direction="maximize",
-        sampler=optuna.samplers.TPESampler(seed=base.training.seed),
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=base.validation.every),
-        load_if_exists=True,
-    )
-    asked = {"graph": graph.name, "recipe": base.to_toml(), "space": json.dumps([vars(part) for part in space])}
+    try:
+        study = optuna.create_study(
+            storage=URL.create("sqlite", database=str(folder / DATABASE)).render_as_string(),
+            study_name="search",
+            direction="maximize",
+            pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=base.validation.every),
+            load_if_exists=True,
+        )
+    except DatabaseError as error:
+        raise InputError(
+            f"cannot be opened as a search ({error.orig}).", file=folder / DATABASE, remedy="Take a copy, or remove it."
+        ) from None
+    # Seeded anew when the search goes on: with the first seed it would propose its first trials once more.
+    study.sampler = optuna.samplers.TPESampler(seed=base.training.seed + len(study.trials))
+    asked = {"graph": graph.name, "recipe": base.to_toml(), "space": json.dumps([vars(part) for part in space]),
+             "graph_sha256": graph.sha256}  # fmt: skip
     before = study.user_attrs
     for key, value in asked.items():
         if key in before and before[key] != value:
-            raise UsageError(f"{folder} holds a search with another {key}: choose another folder for --out.")
+            what = key.removesuffix("_sha256")
+            raise UsageError(f"{folder} holds a search with another {what}: choose another folder for --out.")
+    for key, value in asked.items():
         study.set_user_attr(key, value)
     write_text(folder / "base.toml", base.to_toml())
     for trial in study.get_trials(states=(TrialState.RUNNING,)):  # of a search that was killed
         study.tell(trial.number, state=TrialState.FAIL)
         study.enqueue_trial(trial.params)
+        shutil.rmtree(folder / f"trial-{trial.number}", ignore_errors=True)
     return study
+
+
+def _best_by_trial(study: optuna.Study) -> dict[int, float]:
+    """What each trial has reached, but for those that failed: a training that diverges is no recipe, and one that was
+    stopped is tried again."""
+    return {
+        trial.number: value
+        for trial in study.trials
+        if trial.state != TrialState.FAIL and (value := _reached(trial)) is not None
+    }
 
 
 def _reached(trial: optuna.trial.FrozenTrial) -> float | None:

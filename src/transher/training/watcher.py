@@ -30,6 +30,9 @@ class Watcher:
 class SearchWatcher:
     """Hears of a search's progress, and does nothing with it."""
 
+    def opened(self, best: float | None) -> None:
+        """A search goes on, whose best so far is this; None for a new one."""
+
     def started(self, number: int, settings: dict[str, Any]) -> None:
         """A trial begins."""
 
