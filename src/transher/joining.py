@@ -25,7 +25,7 @@ from transher.training.checkpoints import save_model
 from transher.training.history import History
 from transher.training.recipe import DIRECTIONS, Recipe
 
-JOINABLE = (*DIRECTIONS, "transe", "distmult", "complex")
+JOINABLE = (*DIRECTIONS, "transe", "distmult", "complex", "rotate")
 
 
 def join(runs: Sequence[Run], out: str | Path) -> Run:
@@ -71,17 +71,23 @@ def joined_tables(scorers: Sequence[Scorer]) -> tuple[Tensor, Tensor]:
     Rows are blocks of k columns: each block of the joined row has that block of every member, one after the other. A
     mean of M wants every distance divided by M. Where entities count by direction, M unit rows side by side are √M
     long, which divides by √M already, and the relations do the rest; a translation is not multiplied by an entity.
+    Angles stay what they are; RotatE's table holds them as shares of the range of a uniform start, which γ and k set.
     """
-    model, share = scorers[0].model, 1 / len(scorers)
+    models, share = [one.model for one in scorers], 1 / len(scorers)
+    model = type(models[0])(sum(one.k for one in models), sum(one.gamma for one in models) * share)
     directed = model.name in DIRECTIONS
     entity_rows = [normalize(one.entity_weights) if directed else one.entity_weights for one in scorers]
     relation_rows = [one.relation_weights for one in scorers]
-    widths = [one.model.k for one in scorers]
+    if model.name == "rotate":
+        relation_rows = [one.relation_weights * (model.initial_range / one.model.initial_range) for one in scorers]
+    widths = [one.k for one in models]
     entities, relations = _side_by_side(entity_rows, widths), _side_by_side(relation_rows, widths)
+    if model.name == "rotate":
+        return entities * share, relations
     if model.name == "transe":
         return entities * share, relations * share
     scaled = relations * (share**0.5 if directed else share)
-    translation = type(model)(sum(widths), model.gamma).translation(scaled)
+    translation = model.translation(scaled)
     if translation is not None:
         translation.mul_(share**0.5)
     return entities, scaled
