@@ -90,6 +90,23 @@ def test_without_filter_every_negative_counts() -> None:
     assert batches(random_graph(0), filter_known=False).at(0).valid is None
 
 
+@pytest.mark.parametrize("pools", [1, 3, 5, 16, 40])
+def test_each_run_of_positives_has_a_pool_of_its_own(pools: int) -> None:
+    graph = random_graph(0)
+    batch = batches(graph, pools=pools).at(0)
+    drawn = [tuple(row) for row in negatives(batch)]
+    run = -(-len(drawn) // pools)
+    for first in range(0, len(drawn), run):
+        assert len(set(drawn[first : first + run])) == 1
+    assert len(set(drawn)) == -(-len(drawn) // run)
+    assert batch.valid is not None
+    known = set(map(tuple, graph.train.tolist()))
+    for (head, relation, tail), row, counts in zip(positives(batch), drawn, batch.valid.tolist(), strict=True):
+        for entity, does in zip(row, counts, strict=True):
+            false = (head, relation, entity) if batch.side == "tail" else (entity, relation, tail)
+            assert does == (false not in known)
+
+
 def test_a_step_gives_the_same_batch_whenever_it_is_asked_for() -> None:
     graph = random_graph(0)
     first, second = batches(graph, seed=3), batches(graph, seed=3)

@@ -72,6 +72,9 @@ def test_a_wrong_setting_is_an_error_that_helps(setting: str, message: str) -> N
 def test_settings_that_do_not_fit_together_are_refused() -> None:
     with pytest.raises(UsageError, match="dropout works with"):
         Recipe().with_settings(["model.name=rotate", "training.dropout=0.1"])
+    for other in ("training.pool=independent", "training.typed=true"):
+        with pytest.raises(UsageError, match="pools works with"):
+            Recipe().with_settings(["training.pools=4", other])
     with pytest.raises(UsageError, match="sampled_softmax works with"):
         Recipe().with_settings(["training.sampled_softmax=true"])
     with pytest.raises(UsageError, match="multiple"):

@@ -114,7 +114,7 @@ def _settle(
     settings = recipe.training.model_copy(
         update={
             "batch": min(recipe.training.batch, len(touching)), "typed": False, "translation_l2": 0.0, "dropout": 0.0,
-            "pool": "shared",
+            "pool": "shared", "pools": 1,
         }
     )  # fmt: skip
     small = replace(growth.graph, train=touching, train_weights=None)

@@ -124,6 +124,8 @@ class Recipe(Section):
             raise ValueError(f"training.dropout works with {', '.join(DROPPABLE)}, not with {self.model.name}")
         if self.training.sampled_softmax and (self.training.loss != "cross-entropy" or self.training.typed):
             raise ValueError("training.sampled_softmax works with training.loss = cross-entropy and without types")
+        if self.training.pools > 1 and (self.training.pool != "shared" or self.training.typed):
+            raise ValueError("training.pools works with training.pool = shared and without types")
         if self.training.unit_entities and self.model.name not in DIRECTIONS:
             raise ValueError(f"training.unit_entities works with {', '.join(DIRECTIONS)}, not with {self.model.name}")
         if self.model.start_at_margin and self.model.name not in DIRECTIONS:
