@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -75,7 +76,8 @@ def _read_numbers(path: Path, limits: NDArray[np.int64]) -> NDArray[np.int32]:
     with path.open("rb") as file:
         count = _count(path, next(text_lines(path, file), ""))
     try:
-        numbers = np.loadtxt(path, dtype=np.int32, skiprows=1, ndmin=2, encoding="utf-8")
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # of no rows at all: the error says so
+            numbers = np.loadtxt(path, dtype=np.int32, skiprows=1, ndmin=2, encoding="utf-8")
         fits = numbers.shape[1] == 3 and bool(((numbers >= 0) & (numbers < limits)).all())
     except ValueError:
         fits = False
