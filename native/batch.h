@@ -79,7 +79,8 @@ void batch_forward(int threads, const Batch& batch, Buffer& buffer, float* posit
     Candidates anchors{batch.entity_rows, batch.anchors, inverse, batch.batch, k};
     Vector sign = Vector::all(batch.translation_sign);
     forward_panels(
-        threads, batch.batch, k, kept.candidates, batch.pool, batch.run(), kept.query_panels, negative, batch.pool, true, batch.gamma,
+        threads, batch.batch, k, kept.candidates, batch.pool, batch.run(), kept.query_panels, negative, batch.pool, true,
+        batch.gamma,
         [&](long b, const float*& q, const float*& s, float* row) {
             const float* relation = batch.relation_rows + batch.relations[b] * batch.relation_width;
             const float* anchor = anchors.row(b);

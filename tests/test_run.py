@@ -11,6 +11,7 @@ import torch
 
 import transher
 from transher.errors import InputError, UsageError
+from transher.files import alone
 from transher.graph.graph import Graph
 from transher.training.recipe import Recipe
 
@@ -207,3 +208,14 @@ def test_a_question_needs_exactly_two_parts(run: transher.Run, given: dict[str, 
 def test_an_unknown_name_gets_the_nearest(run: transher.Run) -> None:
     with pytest.raises(UsageError, match="e010"):
         run.predict(head="e010x", relation="r0")
+
+
+def test_a_training_is_gone_on_with_by_one_process_at_a_time(ring: Graph, tmp_path: Path) -> None:
+    run = transher.train(ring, tmp_path / "run", recipe=Recipe().with_settings(["training.steps=2", "model.k=4"]))
+    (run.folder / "manifest.json").unlink()
+    writing = run.folder / ".model.safetensors.part"
+    writing.touch()
+    with alone(run.folder / ".lock", "run"), pytest.raises(UsageError, match="another process is at"):
+        transher.resume(run.folder)
+    assert writing.exists()
+    assert transher.resume(run.folder).manifest is not None

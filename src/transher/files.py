@@ -39,17 +39,25 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 @contextmanager
 def alone(path: Path, what: str) -> Iterator[None]:
-    """For one process at a time: a second one is told that another is at `what`. The lock is the system's, so that a
-    kill sets it free; the empty file `path` stays. Where the system has no such locks (Windows), there is none."""
+    """For one process at a time: a second one is told that another is at `what`. The lock is the system's, on the empty
+    file `path`, so that a kill sets it free. Where the system has no such locks (Windows), there is none."""
+    if os.name != "posix":
+        yield
+        return
+    locks = import_module("fcntl")
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
-        if os.name == "posix":
-            locks = import_module("fcntl")
-            try:
-                locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
-            except BlockingIOError:
-                raise UsageError(f"another process is at {what}: wait for it, or choose another folder.") from None
-        yield
+        try:
+            locks.flock(file, locks.LOCK_EX | locks.LOCK_NB)
+            held = os.path.samestat(os.fstat(file.fileno()), path.stat())  # and not one that has just been removed
+        except (BlockingIOError, FileNotFoundError):
+            held = False
+        if not held:
+            raise UsageError(f"another process is at {what}: wait for it, or choose another folder.")
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def sweep(folder: Path) -> None:

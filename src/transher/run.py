@@ -25,7 +25,7 @@ from transher.evaluation import Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
-from transher.files import sha256, sweep, write_json
+from transher.files import alone, sha256, sweep, write_json
 from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
 from transher.models import build_model
@@ -43,6 +43,7 @@ from transher.training.watcher import Watcher
 FORMAT = 1
 ENDS = ["head", "relation", "tail"]
 RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
+LOCK_FILE = ".lock"  # empty; held by the process that trains
 EVALUATION_FILE, RANKS_FILE = "evaluation.json", "ranks.parquet"  # of the test triples
 
 
@@ -165,9 +166,10 @@ def train(
     folder = Path(temporary.name if temporary is not None else str(out))
     refuse_to_overwrite(folder)
     recipe = recipe or default_recipe(graph)
-    save_graph(graph, folder / GRAPH_FOLDER)
-    recipe.save(folder / RECIPE_FILE)
-    run = finish(folder, Trainer(graph, recipe, folder), watcher)
+    with alone(folder / LOCK_FILE, str(folder)):
+        save_graph(graph, folder / GRAPH_FOLDER)
+        recipe.save(folder / RECIPE_FILE)
+        run = finish(folder, Trainer(graph, recipe, folder), watcher)
     return replace(run, _temporary=temporary)
 
 
@@ -178,9 +180,10 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
     recipe = _saved_recipe(folder)
     if (folder / MANIFEST_FILE).exists():
         raise UsageError(f"{folder} is finished: there is nothing to go on with.")
-    sweep(folder)
-    graph = load_graph_folder(folder / GRAPH_FOLDER)
-    return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+    with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
+        sweep(folder)
+        graph = load_graph_folder(folder / GRAPH_FOLDER)
+        return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
 
 
 def finish(

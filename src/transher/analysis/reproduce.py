@@ -15,7 +15,7 @@ from transher.files import alone
 from transher.graph import load_graph
 from transher.graph.graph import Graph
 from transher.joining import join
-from transher.run import GRAPH_FOLDER, MANIFEST_FILE, RECIPE_FILE
+from transher.run import GRAPH_FOLDER, LOCK_FILE, MANIFEST_FILE, RECIPE_FILE
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE
 from transher.training.history import HISTORY_FILE
 from transher.training.recipe import Recipe
@@ -64,7 +64,7 @@ def reproduce(
 def _state(folder: Path, recipe: Recipe) -> str:
     """What is to be done: "start", "go on", or nothing, since it is "done"."""
     if not (folder / RECIPE_FILE).is_file():
-        _refuse_to_remove(folder, {GRAPH_FOLDER})
+        _refuse_to_remove(folder, {LOCK_FILE, GRAPH_FOLDER})
         return "start"
     if Recipe.load(folder / RECIPE_FILE) != recipe:
         raise UsageError(
@@ -74,7 +74,7 @@ def _state(folder: Path, recipe: Recipe) -> str:
         return "done"
     if (folder / STATE_FILE).is_file():
         return "go on"
-    _refuse_to_remove(folder, {GRAPH_FOLDER, RECIPE_FILE, HISTORY_FILE, MODEL_FILE, "tensorboard"})
+    _refuse_to_remove(folder, {LOCK_FILE, GRAPH_FOLDER, RECIPE_FILE, HISTORY_FILE, MODEL_FILE, "tensorboard"})
     return "start"
 
 
