@@ -52,10 +52,11 @@ struct Backend {
     void (*scaled_l1_top)(int threads, const float* q, const float* s, long B, long k, const float* candidates, long count,
                           std::int64_t first_id, const std::int64_t* starts, const std::int64_t* ends,
                           const std::int32_t* excluded, long size, float* distances, std::int64_t* ids);
-    void (*complex_modulus_cross)(int threads, const float* q, const float* e, long B, long N, long k, float* out);
+    void (*complex_modulus_cross)(int threads, const float* q, const float* e, const std::int64_t* ids, long B, long P,
+                                  long N, long k, float* out);
     void (*complex_modulus_pairs)(int threads, const float* q, const float* e, long B, long k, float* out);
-    void (*complex_modulus_backward)(int threads, const float* q, const float* e, const float* g, long B, long N, long k,
-                                     float* dq, float* de);
+    void (*complex_modulus_backward)(int threads, const float* q, const float* e, const std::int64_t* ids, const float* g,
+                                     long B, long P, long N, long k, float* dq, float* de);
     void (*complex_modulus_pairs_backward)(int threads, const float* q, const float* e, const float* g, long B, long k,
                                            float* dq, float* de);
     void (*normalise_rows)(int threads, const float* rows, const std::int64_t* ids, long count, long k, float* out);

@@ -230,8 +230,9 @@ NB_MODULE(_native, module) {
         release());
     module.def(
         "complex_modulus_cross",
-        [](int threads, Address q, Address e, long B, long N, long k, Address out) {
-            backend().complex_modulus_cross(threads, at(q), at(e), B, N, k, at(out));
+        [](int threads, Address q, Address e, long U, Address ids, long B, long P, long N, long k, Address out) {
+            if (ids) check(at<std::int64_t>(ids), P * N, U);
+            backend().complex_modulus_cross(threads, at(q), at(e), at<std::int64_t>(ids), B, P, N, k, at(out));
         },
         release());
     module.def(
@@ -242,8 +243,8 @@ NB_MODULE(_native, module) {
         release());
     module.def(
         "complex_modulus_backward",
-        [](int threads, Address q, Address e, Address g, long B, long N, long k, Address dq, Address de) {
-            backend().complex_modulus_backward(threads, at(q), at(e), at(g), B, N, k, at(dq), at(de));
+        [](int threads, Address q, Address e, Address ids, Address g, long B, long P, long N, long k, Address dq, Address de) {
+            backend().complex_modulus_backward(threads, at(q), at(e), at<std::int64_t>(ids), at(g), B, P, N, k, at(dq), at(de));
         },
         release());
     module.def(

@@ -24,12 +24,26 @@ inline float pair_modulus(const float* q, const float* e, long k) {
     return sum.sum();
 }
 
-void complex_modulus_cross(int threads, const float* q, const float* e, long B, long N, long k, float* out) {
+// Queries (B, 2k) against P pools of N candidates each: query b goes with pool b / ⌈B/P⌉.
+struct Pools {
+    const std::int64_t* ids;  // (P, N), rows of the candidates; null where candidate i lies in row i
+    long pools, count, B, k;
+
+    long run() const { return ceil_divide(B, pools); }
+    // Where a candidate's row begins.
+    long row(long pool, long n) const { return (ids ? ids[pool * count + n] : pool * count + n) * 2 * k; }
+};
+
+void complex_modulus_cross(int threads, const float* q, const float* e, const std::int64_t* ids, long B, long P, long N,
+                           long k, float* out) {
     constexpr long chunk = 32;  // candidates that stay in the cache while the queries go by
-    parallel(threads, ceil_divide(N, chunk), [&](long task, int) {
-        for (long b = 0; b < B; ++b)
-            for (long n = task * chunk; n < least((task + 1) * chunk, N); ++n)
-                out[b * N + n] = pair_modulus(q + b * 2 * k, e + n * 2 * k, k);
+    const Pools pools{ids, P, N, B, k};
+    const long chunks = ceil_divide(N, chunk), run = pools.run();
+    parallel(threads, P * chunks, [&](long task, int) {
+        const long pool = task / chunks, first = task % chunks * chunk;
+        for (long b = pool * run; b < least((pool + 1) * run, B); ++b)
+            for (long n = first; n < least(first + chunk, N); ++n)
+                out[b * N + n] = pair_modulus(q + b * 2 * k, e + pools.row(pool, n), k);
     });
 }
 
@@ -66,39 +80,71 @@ void complex_modulus_pairs_backward(int threads, const float* q, const float* e,
     });
 }
 
-// Column by column, as for scaled L1: a thread owns its columns of every gradient. Of a thinned g only what is left counts.
-void complex_modulus_backward(int threads, const float* q, const float* e, const float* g, long B, long N, long k, float* dq,
-                              float* de) {
-    const Sparse sparse(threads, g, nullptr, B, N);
-    parallel(threads, ceil_divide(k, lanes), [&](long step, int) {
-        long column = step * lanes;
-        float* columns = static_cast<float*>(scratch(transher::slot_columns, (4 * N * lanes + 1) * sizeof(float)));
-        for (long n = 0; n < N; ++n) {
-            float* place = columns + n * 4 * lanes;  // real, imaginary, and their gradients
-            load_from(e + n * 2 * k, column, k).store(place);
-            load_from(e + n * 2 * k + k, column, k).store(place + lanes);
-            Vector::zero().store(place + 2 * lanes), Vector::zero().store(place + 3 * lanes);
-        }
-        for (long b = 0; b < B; ++b) {
-            Vector q_real = load_from(q + b * 2 * k, column, k), q_imaginary = load_from(q + b * 2 * k + k, column, k);
-            Vector d_real = Vector::zero(), d_imaginary = Vector::zero();
-            const bool listed = sparse.offsets != nullptr;
-            const long begin = listed ? sparse.offsets[b] : b * N, count = listed ? sparse.offsets[b + 1] - begin : N;
-            const float* gradients = (listed ? sparse.values : g) + begin;
-            for (long i = 0; i < count; ++i) {
-                float* place = columns + (listed ? sparse.candidates[begin + i] : i) * 4 * lanes;
-                Vector real = q_real - Vector::load(place), imaginary = q_imaginary - Vector::load(place + lanes);
-                direction(real, imaginary, Vector::broadcast(gradients + i));
-                d_real = d_real + real, d_imaginary = d_imaginary + imaginary;
-                (Vector::load(place + 2 * lanes) - real).store(place + 2 * lanes);
-                (Vector::load(place + 3 * lanes) - imaginary).store(place + 3 * lanes);
+// A group of columns of one row, real and imaginary; zeros beyond k.
+constexpr long modulus_steps = 4;
+
+inline void load_columns(const float* row, long column, long k, Vector* real, Vector* imaginary) {
+#pragma GCC unroll 4
+    for (long j = 0; j < modulus_steps; ++j) {
+        const long here = column + j * lanes;
+        real[j] = here < k ? load_from(row, here, k) : Vector::zero();
+        imaginary[j] = here < k ? load_from(row + k, here, k) : Vector::zero();
+    }
+}
+
+// By groups of columns, as for scaled L1: a thread owns its columns of every gradient, `de` of which must be zeros. A pool's
+// columns and their gradients lie side by side while its queries go by. Of a thinned g only what is left counts.
+void complex_modulus_backward(int threads, const float* q, const float* e, const std::int64_t* ids, const float* g, long B,
+                              long P, long N, long k, float* dq, float* de) {
+    constexpr long group = modulus_steps * lanes;
+    const Pools pools{ids, P, N, B, k};
+    const long run = pools.run();
+    const Sparse sparse(threads, g, nullptr, B, N, run, 0);
+    parallel(threads, ceil_divide(k, group), [&](long task, int) {
+        const long column = task * group;
+        float* columns = static_cast<float*>(scratch(transher::slot_columns, (4 * N * group + 1) * sizeof(float)));
+        Vector real[modulus_steps], imaginary[modulus_steps];
+        for (long pool = 0; pool < P; ++pool) {
+            for (long n = 0; n < N; ++n) {
+                float* place = columns + n * 4 * group;  // of each step: real, imaginary, and their gradients
+                load_columns(e + pools.row(pool, n), column, k, real, imaginary);
+                for (long j = 0; j < modulus_steps; ++j, place += 4 * lanes) {
+                    real[j].store(place), imaginary[j].store(place + lanes);
+                    Vector::zero().store(place + 2 * lanes), Vector::zero().store(place + 3 * lanes);
+                }
             }
-            store_to(d_real, dq + b * 2 * k, column, k);
-            store_to(d_imaginary, dq + b * 2 * k + k, column, k);
-        }
-        for (long n = 0; n < N; ++n) {
-            store_to(Vector::load(columns + n * 4 * lanes + 2 * lanes), de + n * 2 * k, column, k);
-            store_to(Vector::load(columns + n * 4 * lanes + 3 * lanes), de + n * 2 * k + k, column, k);
+            for (long b = pool * run; b < least((pool + 1) * run, B); ++b) {
+                load_columns(q + b * 2 * k, column, k, real, imaginary);
+                Vector d_real[modulus_steps], d_imaginary[modulus_steps];
+                for (long j = 0; j < modulus_steps; ++j) d_real[j] = d_imaginary[j] = Vector::zero();
+                const bool listed = sparse.offsets != nullptr;
+                const long begin = listed ? sparse.offsets[b] : b * N, count = listed ? sparse.offsets[b + 1] - begin : N;
+                const float* gradients = (listed ? sparse.values : g) + begin;
+                for (long i = 0; i < count; ++i) {
+                    float* place = columns + (listed ? sparse.candidates[begin + i] : i) * 4 * group;
+                    const Vector gradient = Vector::broadcast(gradients + i);
+#pragma GCC unroll 4
+                    for (long j = 0; j < modulus_steps; ++j, place += 4 * lanes) {
+                        Vector x = real[j] - Vector::load(place), y = imaginary[j] - Vector::load(place + lanes);
+                        direction(x, y, gradient);
+                        d_real[j] = d_real[j] + x, d_imaginary[j] = d_imaginary[j] + y;
+                        (Vector::load(place + 2 * lanes) - x).store(place + 2 * lanes);
+                        (Vector::load(place + 3 * lanes) - y).store(place + 3 * lanes);
+                    }
+                }
+                for (long j = 0, here = column; j < modulus_steps && here < k; ++j, here += lanes) {
+                    store_to(d_real[j], dq + b * 2 * k, here, k);
+                    store_to(d_imaginary[j], dq + b * 2 * k + k, here, k);
+                }
+            }
+            for (long n = 0; n < N; ++n) {
+                const float* place = columns + n * 4 * group + 2 * lanes;
+                float* row = de + pools.row(pool, n);
+                for (long j = 0, here = column; j < modulus_steps && here < k; ++j, here += lanes, place += 4 * lanes) {
+                    store_to(load_from(row, here, k) + Vector::load(place), row, here, k);
+                    store_to(load_from(row + k, here, k) + Vector::load(place + lanes), row + k, here, k);
+                }
+            }
         }
     });
 }

@@ -186,6 +186,31 @@ def test_complex_modulus_agrees_with_float64_on_any_shape(
         assert torch.equal(pairs, results[0][0].flatten())
 
 
+@each_back_end
+@given(shape=shapes, pools=st.integers(1, 4), thinned=st.booleans(), seed=st.integers(0, 1000))
+def test_pools_of_complex_candidates_are_read_where_they_lie(
+    backend: str, shape: tuple[int, int, int], pools: int, thinned: bool, seed: int
+) -> None:
+    B, N, k = shape
+    torch.manual_seed(seed)
+    B, N = B + 1, N + 1
+    pools = -(-B // -(-B // pools))  # as many as there are runs
+    q, e, upstream = torch.randn(B, 2 * k), torch.randn(N + 3, 2 * k), torch.randn(B, N)
+    ids = torch.randint(len(e), (pools, N))  # one row may be in several pools, or twice in one
+    if thinned:
+        upstream = upstream * (torch.rand(B, N) < 0.2)
+    results = []
+    for module, dtype in ((kernels, torch.float32), (reference, torch.float64)):
+        leaves = [part.detach().to(dtype).requires_grad_() for part in (q, e)]
+        distance = module.complex_modulus_pools(*leaves, ids)
+        distance.backward(upstream.to(dtype))
+        results.append([distance.detach(), *(leaf.grad for leaf in leaves)])
+    assert max(error(a, b) for a, b in zip(*results, strict=True)) < TOLERANCE
+    if backend != "torch":
+        with pytest.raises(IndexError):
+            kernels.complex_modulus_pools(q, e, ids + len(e))
+
+
 def test_complex_modulus_pairs_have_the_gradients_of_cross_and_zero_at_zero(backend: str) -> None:
     torch.manual_seed(0)
     q, e = torch.randn(5, 26), torch.randn(5, 26)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from transher.kernels.batch import Columns, run_length, scaled_l1_batch
+from transher.kernels.batch import Columns, scaled_l1_batch
 from transher.kernels.distances import (
     complex_modulus_cross,
     complex_modulus_pairs,
+    complex_modulus_pools,
     scaled_l1_cross,
     scaled_l1_listed,
     scaled_l1_pairs,
@@ -16,6 +17,7 @@ from transher.kernels.distances import (
 from transher.kernels.known import Known
 from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
+from transher.kernels.pools import run_length
 from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
     count_better,
@@ -34,6 +36,7 @@ __all__ = [
     "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",
+    "complex_modulus_pools",
     "count_better",
     "gather_rows",
     "mask_known",

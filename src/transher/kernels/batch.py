@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transher.kernels import native
+from transher.kernels.pools import run_length
 
 
 class Columns(NamedTuple):
@@ -75,14 +76,6 @@ class ScaledL1Batch(torch.autograd.Function):
             d_entity_rows.data_ptr(), d_relation_rows.data_ptr(),
         )  # fmt: skip
         return d_entity_rows, d_relation_rows, None, None, None, None
-
-
-def run_length(positives: int, pools: int) -> int:
-    """How many positives, one after the other, share a pool: as many in all runs, but for the last."""
-    run = -(-positives // pools) if pools else 0
-    if not pools or (pools > 1 and (pools - 1) * run >= positives):
-        raise ValueError(f"{positives} positives cannot be cut into {pools} runs of one length.")
-    return run
 
 
 def scaled_l1_batch(

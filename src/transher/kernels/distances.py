@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transher.kernels import native, reference
+from transher.kernels.pools import run_length
 
 
 class ScaledL1Cross(torch.autograd.Function):
@@ -85,25 +86,28 @@ class ScaledL1Listed(torch.autograd.Function):
 
 class ComplexModulusCross(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
+    def forward(ctx: Any, q: Tensor, e: Tensor, ids: Tensor | None) -> Tensor:
         q, e = q.contiguous(), e.contiguous()
-        ctx.save_for_backward(q, e)
-        distance = q.new_empty(len(q), len(e))
+        ids = None if ids is None else ids.contiguous()
+        ctx.save_for_backward(q, e, ids)
+        ctx.sizes = len(q), *((1, len(e)) if ids is None else ids.shape), q.shape[1] // 2
+        distance = q.new_empty(len(q), ctx.sizes[2])
         native.module.complex_modulus_cross(
-            native.threads(), q.data_ptr(), e.data_ptr(), len(q), len(e), q.shape[1] // 2, distance.data_ptr()
-        )
+            native.threads(), q.data_ptr(), e.data_ptr(), len(e), 0 if ids is None else ids.data_ptr(), *ctx.sizes,
+            distance.data_ptr(),
+        )  # fmt: skip
         return distance
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        q, e = ctx.saved_tensors
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
+        q, e, ids = ctx.saved_tensors
         g = gradients[0].contiguous()
-        dq, de = torch.empty_like(q), torch.empty_like(e)
+        dq, de = torch.empty_like(q), torch.zeros_like(e)
         native.module.complex_modulus_backward(
-            native.threads(), q.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), len(e), q.shape[1] // 2, dq.data_ptr(),
-            de.data_ptr(),
+            native.threads(), q.data_ptr(), e.data_ptr(), 0 if ids is None else ids.data_ptr(), g.data_ptr(),
+            *ctx.sizes, dq.data_ptr(), de.data_ptr(),
         )  # fmt: skip
-        return dq, de
+        return dq, de, None
 
 
 class ComplexModulusPairs(torch.autograd.Function):
@@ -162,7 +166,18 @@ def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
     if not native.serves(q, e):
         return reference.complex_modulus_cross(q, e)
     _check(q.ndim == e.ndim == 2 and q.shape[1] == e.shape[1] and q.shape[1] % 2 == 0, "complex_modulus_cross", q, e)
-    result: Tensor = ComplexModulusCross.apply(q, e)  # type: ignore[no-untyped-call]
+    result: Tensor = ComplexModulusCross.apply(q, e, None)  # type: ignore[no-untyped-call]
+    return result
+
+
+def complex_modulus_pools(q: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to rows ids[b // ⌈B/P⌉] of e, read in place."""
+    if not native.serves(q, e):
+        return reference.complex_modulus_pools(q, e, ids)
+    fits = q.ndim == e.ndim == ids.ndim == 2 and q.shape[1] == e.shape[1] and q.shape[1] % 2 == 0
+    _check(fits and ids.dtype == torch.int64, "complex_modulus_pools", q, e, ids)
+    run_length(len(q), len(ids))
+    result: Tensor = ComplexModulusCross.apply(q, e, ids)  # type: ignore[no-untyped-call]
     return result
 
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from transher.kernels.known import Known
+from transher.kernels.pools import run_length
 
 
 class ScaledL1(torch.autograd.Function):
@@ -112,6 +113,12 @@ def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
     """(B, 2k), (N, 2k) → distances (B, N)."""
     result: Tensor = ComplexModulus.apply(q, e)  # type: ignore[no-untyped-call]
     return result
+
+
+def complex_modulus_pools(q: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to rows ids[b // ⌈B/P⌉] of e."""
+    runs = q.split(run_length(len(q), len(ids)))
+    return torch.cat([complex_modulus_cross(run, e.index_select(0, pool)) for run, pool in zip(runs, ids, strict=True)])
 
 
 def complex_modulus_pairs(q: Tensor, e: Tensor) -> Tensor:

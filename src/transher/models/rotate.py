@@ -20,6 +20,7 @@ class RotatE(Model):
 
     name = "rotate"
     title = "RotatE"
+    in_place = True
 
     @property
     def entity_parts(self) -> list[Part]:
@@ -39,6 +40,10 @@ class RotatE(Model):
 
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         return self.gamma - kernels.complex_modulus_pairs(query[0], candidates)
+
+    def pools(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
+        """As in Model."""
+        return self.gamma - kernels.complex_modulus_pools(query[0], seen, negatives)
 
     def moduli(self, rows: Tensor) -> Tensor:
         return complex_moduli(rows) if rows.shape[-1] == 2 * self.k else rows.abs()
