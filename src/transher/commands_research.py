@@ -161,7 +161,7 @@ def search(
     use_threads(threads)
     graph = open_graph(graph_name, {})
     base, reason = choose_recipe(graph, model, recipe_name, settings, seed)
-    space = [searching.Range.parse(text) for text in ranges or searching.default_space(base)]
+    space = [searching.Range.parse(text, base) for text in ranges or searching.default_space(base)]
     print_recipe(base, reason)
     with SearchDisplay(minutes) as display:
         found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)

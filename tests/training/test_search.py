@@ -21,7 +21,7 @@ BASE = Recipe().with_settings(
     ["model.k=8", "training.steps=40", "training.batch=32", "training.negatives=8", "validation.every=10",
      "validation.report_every=5"]
 )  # fmt: skip
-SPACE = [Range.parse("training.lr=log:1e-4:1e-1"), Range.parse("model.init=U_N_N,N_U_N")]
+SPACE = [Range.parse(text, Recipe()) for text in ("training.lr=log:1e-4:1e-1", "model.init=U_N_N,N_U_N")]
 
 
 class Counting(SearchWatcher):
@@ -130,15 +130,22 @@ def test_a_damaged_database_is_named(ring: Graph, tmp_path: Path) -> None:
 )
 def test_a_wrong_space_is_an_error_that_helps(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        Range.parse(text)
+        Range.parse(text, Recipe())
 
 
 def test_spaces_are_read_with_the_types_of_the_settings() -> None:
-    assert Range.parse("training.negatives=64,128").choices == (64, 128)
-    assert Range.parse("model.k=8:64").whole
-    assert not Range.parse("model.gamma=4:16").whole
-    keys = {Range.parse(text).key for text in default_space(Recipe())}
+    assert Range.parse("training.negatives=64,128", Recipe()).choices == (64, 128)
+    assert Range.parse("model.k=8:64", Recipe()).whole
+    assert not Range.parse("model.gamma=4:16", Recipe()).whole
+    keys = {Range.parse(text, Recipe()).key for text in default_space(Recipe())}
     assert keys == {"model.gamma", "training.lr", "model.init", "training.translation_l2"}
+
+
+def test_a_space_is_checked_with_the_recipe_that_the_search_begins_with() -> None:
+    text = "training.sampled_softmax=true,false"
+    with pytest.raises(UsageError, match="cross-entropy"):
+        Range.parse(text, Recipe())
+    assert Range.parse(text, Recipe().with_settings(["training.loss=cross-entropy"])).choices == (True, False)
 
 
 def test_a_search_needs_an_end_and_validation_triples(ring: Graph, tmp_path: Path) -> None:

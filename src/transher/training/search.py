@@ -41,14 +41,14 @@ class Range:
     whole: bool = False
 
     @classmethod
-    def parse(cls, text: str) -> Range:
-        """`KEY=a,b,c`, `KEY=lo:hi` or `KEY=log:lo:hi`."""
+    def parse(cls, text: str, base: Recipe) -> Range:
+        """`KEY=a,b,c`, `KEY=lo:hi` or `KEY=log:lo:hi`; every value must fit the recipe that the search begins with."""
         key, equals, values = text.partition("=")
         if not equals or key not in setting_names():
-            Recipe().with_settings([text])  # tells what is wrong with the key
+            base.with_settings([text])  # tells what is wrong with the key
         parts = values.split(":")
         if len(parts) == 1:
-            return cls(key, tuple(_plain(Recipe(), key, value) for value in values.split(",")))
+            return cls(key, tuple(_plain(base, key, value) for value in values.split(",")))
         bounds = parts[1:] if parts[0] == "log" else parts
         try:
             low, high = (float(bound) for bound in bounds)
@@ -56,11 +56,11 @@ class Range:
             raise UsageError(f"--space takes KEY=a,b,c or KEY=lo:hi or KEY=log:lo:hi, not '{text}'.") from None
         if not low < high or (parts[0] == "log" and low <= 0):
             raise UsageError(f"--space {text}: the first bound must be below the second, and above 0 with log.")
-        whole = isinstance(_current(Recipe(), key), int)
+        whole = isinstance(_current(base, key), int)
         if not (math.isfinite(low) and math.isfinite(high)) or (whole and not (low.is_integer() and high.is_integer())):
             raise UsageError(f"--space {text}: the bounds must be finite, and whole numbers where the setting is one.")
         for bound in (low, high):
-            _plain(Recipe(), key, str(int(bound) if whole else bound))  # tells what is wrong with it
+            _plain(base, key, str(int(bound) if whole else bound))  # tells what is wrong with it
         return cls(key, (), low, high, parts[0] == "log", whole)
 
     def suggest(self, trial: optuna.Trial) -> Any:
