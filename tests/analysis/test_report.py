@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 from tests.conftest import make_graph
 
 import transher
-from transher.analysis import cases, ellipse, entity_map, probabilities, scores, translations
+from transher.analysis import cases, ellipse, entity_map, page, probabilities, scores, translations
 from transher.analysis import report as report_module
 from transher.analysis.learned_patterns import patterns_section
 from transher.analysis.page import subjects
@@ -146,6 +147,12 @@ def test_names_are_drawn_as_they_are(runs: list[Run]) -> None:
     shown = [text.get_text() for text in legend.get_texts()]
     assert len(shown) == 1 + entity_map.GROUPS
     assert all(text.startswith("_") for text in shown[1:])
+
+
+def test_letters_that_the_font_lacks_come_from_fonts_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = [SimpleNamespace(name=name) for name in ("Comic Sans", "Droid Sans Fallback", "DejaVu Sans")]
+    monkeypatch.setattr(page.fontManager, "ttflist", installed)
+    assert page._fonts.__wrapped__() == ["DejaVu Sans", "Droid Sans Fallback"]
 
 
 def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> None:

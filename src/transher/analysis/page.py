@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import fontManager
 
 from transher.evaluation import Evaluation
 from transher.files import replacing
@@ -24,6 +26,12 @@ GREY, PALE = "#767676", "#d9d9d9"
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 TYPE_COLOURS = dict(zip(("1-to-1", "1-to-N", "N-to-1", "N-to-N"), COLOURS, strict=False))
 TYPE_MARKERS = dict(zip(("1-to-1", "1-to-N", "N-to-1", "N-to-N"), MARKERS, strict=False))
+
+# For letters that matplotlib's own font lacks, such as Chinese or Japanese: those of these that are installed.
+_WIDE_FONTS = (
+    "Noto Sans CJK SC", "Noto Sans CJK JP", "Droid Sans Fallback", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei",
+    "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS", "Noto Sans Devanagari", "Nirmala UI",
+)  # fmt: skip
 
 _LOOK: dict[str, Any] = {
     "font.size": 10,
@@ -110,8 +118,15 @@ def as_drawn(text: str) -> str:
 @contextmanager
 def look() -> Iterator[None]:
     """Pictures that are drawn or saved inside have the report's look."""
-    with matplotlib.rc_context(_LOOK):  # type: ignore[arg-type]  # its type lists every key there is
+    with matplotlib.rc_context(_LOOK | {"font.family": _fonts()}):  # type: ignore[arg-type]  # its type lists every key
         yield
+
+
+@cache
+def _fonts() -> list[str]:
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)  # it would tell of fonts that have no bold
+    installed = {font.name for font in fontManager.ttflist}
+    return ["DejaVu Sans", *(name for name in _WIDE_FONTS if name in installed)]
 
 
 def canvas(width: float, height: float, columns: int = 1, rows: int = 1, **grid: Any) -> tuple[Figure, list[Axes]]:
