@@ -102,6 +102,21 @@ def test_two_runs_are_compared(runs: tuple[Path, Path]) -> None:
     assert result["wilcoxon_p"] == 1
 
 
+def test_runs_of_different_graphs_are_not_compared(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.tsv"
+    other.write_text("".join(f"a{i}\tr\ta{i + 1}\n" for i in range(60)))
+    assert call("train", other, "--out", tmp_path / "run", *QUICK).exit_code == 0
+    refused = call("compare", runs[0], tmp_path / "run")
+    assert refused.exit_code == 2
+    assert "another graph" in refused.stderr
+
+
+def test_what_goes_on_keeps_its_graph(runs: tuple[Path, Path]) -> None:
+    refused = call("train", "world", "--out", runs[0], "--resume")
+    assert refused.exit_code == 2
+    assert "keeps its graph" in refused.stderr
+
+
 def test_answers_in_names(runs: tuple[Path, Path]) -> None:
     shown = call("predict", runs[0], "--head", "France", "--relation", "borders", "--top", 300)
     assert shown.exit_code == 0, shown.output

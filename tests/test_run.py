@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,13 @@ def test_the_calibration_of_an_unfinished_run_is_not_kept(of_an_earlier_version:
 def test_a_finished_run_does_not_go_on(run: transher.Run) -> None:
     with pytest.raises(UsageError, match="finished"):
         transher.resume(run.folder)
+
+
+def test_a_training_that_came_to_no_checkpoint_begins_again(copy: Path, run: transher.Run) -> None:
+    for path in copy.iterdir():
+        if path.name not in ("recipe.toml", "graph", "history.jsonl"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert torch.equal(transher.resume(copy).scorer.entity_weights, run.scorer.entity_weights)
 
 
 @pytest.mark.parametrize("folder", ["absent", "."])

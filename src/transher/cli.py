@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from transher.command_line import (
     load_run,
     open_graph,
     print_json,
+    reading_options,
     run_argument,
     threads_option,
     use_threads,
@@ -28,22 +28,6 @@ from transher.errors import UsageError
 if TYPE_CHECKING:
     from transher.evaluation import Ranks
     from transher.run import Run
-
-
-READING_OPTIONS = (
-    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
-    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
-    click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
-    click.option("--entity-names", type=click.Path(path_type=Path), help="File: identifier, name, description."),
-    click.option("--relation-names", type=click.Path(path_type=Path), help="The same for relations."),
-)
-
-
-def reading_options(command: Callable[..., None]) -> Callable[..., None]:
-    """What a graph of one's own may need to be read; benchmarks need none of it."""
-    for option in reversed(READING_OPTIONS):
-        command = option(command)
-    return command
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -125,6 +109,10 @@ def train(
                 raise UsageError(
                     "a training that goes on keeps its recipe: leave --model, --recipe, --set, --seed out."
                 )
+            if graph_name is not None or any(value is not None for value in reading.values()):
+                raise UsageError(
+                    f"a training that goes on keeps its graph, which lies in {out}: leave GRAPH and how to read it out."
+                )
             run = runs.resume(out, watcher=display)
         else:
             if graph_name is None:
@@ -159,7 +147,7 @@ def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
 def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
     """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
 
-    Trainings that differ in their seed or their start err in different places: the mean is better than each.
+    Trainings that differ in their seed or their start err in different places: the mean is usually better than each.
     """
     from transher.display import note
     from transher.joining import join as join_runs
@@ -216,12 +204,16 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
 
     use_threads(threads)
 
-    def ranks_of(folder: Path) -> Ranks:
-        run = load_run(folder)
-        with progress_bar(f"ranking {folder}") as update:
+    def ranks_of(run: Run) -> Ranks:
+        with progress_bar(f"ranking {run.folder}") as update:
             return run.evaluation(split, progress=update).ranks
 
-    comparison = compare_ranks(ranks_of(first), ranks_of(second))
+    runs = [load_run(folder) for folder in (first, second)]
+    graphs = [run.graph for run in runs]
+    for kind in ("entities", "relations"):  # their ids would mean different things
+        if not getattr(graphs[0], kind).identifiers.equals(getattr(graphs[1], kind).identifiers):
+            raise UsageError(f"{second} was trained on another graph than {first}: its {kind} are others.")
+    comparison = compare_ranks(ranks_of(runs[0]), ranks_of(runs[1]))
     if as_json:
         print_json({"first": str(first), "second": str(second), "split": split, **comparison.to_dict()})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +49,22 @@ class Commands(click.Group):
             remedy = " What was saved before is whole: free some space and go on." if error.errno == ENOSPC else ""
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
+
+
+READING_OPTIONS = (
+    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
+    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
+    click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
+    click.option("--entity-names", type=click.Path(path_type=Path), help="File: identifier, name, description."),
+    click.option("--relation-names", type=click.Path(path_type=Path), help="The same for relations."),
+)
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a graph of one's own may need to be read; benchmarks need none of it."""
+    for option in reversed(READING_OPTIONS):
+        command = option(command)
+    return command
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")

@@ -4,16 +4,28 @@ are imported where they are needed."""
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from transher.command_line import as_json, choose_recipe, load_run, open_graph, print_json, threads_option, use_threads
+from transher.command_line import (
+    as_json,
+    choose_recipe,
+    load_run,
+    open_graph,
+    print_json,
+    reading_options,
+    threads_option,
+    use_threads,
+)
 from transher.errors import UsageError
 
 
 @click.command()
 @click.argument("benchmark", required=False)
-@click.option("--model", "models", multiple=True, help="Only this model; may be given several times.")
+@click.option(
+    "--model", "models", multiple=True, help="Only this one of the models of results and types; may be repeated."
+)
 @click.option("--table", "tables", multiple=True,
               type=click.Choice(["results", "types", "significance", "joined", "init", "ablations"]),
               help="What to train for; the results by default.")  # fmt: skip
@@ -67,7 +79,11 @@ def reproduce(
     target = results_folder or (runs_folder / "results" if quick else Path("results"))
 
     def started(experiment: experiments.Experiment, state: str) -> None:
-        words = {"start": "training", "go on": "going on with its training", "done": "is there"}
+        words = {
+            "start": "joining" if experiment.members else "training",
+            "go on": "going on with its training",
+            "done": "is there",
+        }
         note(f"{wanted.index(experiment) + 1}/{len(wanted)} {experiment.name}: {words[state]}")
 
     with TrainingDisplay() as display:
@@ -75,18 +91,18 @@ def reproduce(
     if as_json:
         print_json({"results": [str(path) for path in written]})
     else:
-        _print_tables(benchmark, tables or ("results",), target)
+        _print_tables(benchmark, tables or ("results",), target, quick)
     if target.resolve() == Path("results").resolve():  # results elsewhere are not all that the tables are made of
         _tell_rewritten(rewrite(Path.cwd(), target))
 
 
-def _print_tables(benchmark: str, tables: tuple[str, ...], results_folder: Path) -> None:
+def _print_tables(benchmark: str, tables: tuple[str, ...], results_folder: Path, quick: bool) -> None:
     from transher.analysis.results import read_results
     from transher.analysis.tables import render
 
     results = read_results(results_folder)
     for table in tables:
-        click.echo(render(f"{table}-{benchmark}", results))
+        click.echo(render(f"{table}-{benchmark}", results, quick))
 
 
 def _tell_rewritten(paths: list[Path]) -> None:
@@ -112,6 +128,7 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
     from transher.analysis.report import write_report
 
     use_threads(threads)
+    _refuse_run_folder(out, "a report")
     runs = [load_run(folder) for folder in run_folders]
     with progress_bar("analysing") as update:
         page, pictures = write_report(runs, out, progress=update)
@@ -134,6 +151,7 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
 @click.option("--space", "ranges", multiple=True, metavar="KEY=a,b,c|lo:hi|log:lo:hi",
               help="What to search; start, γ, λ and learning rate by default.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the trainings and of the search.")
+@reading_options
 @threads_option
 @as_json
 def search(
@@ -148,6 +166,7 @@ def search(
     seed: int | None,
     threads: int | None,
     as_json: bool,
+    **reading: Any,
 ) -> None:
     """Search for the recipe with the best validation MRR; test triples are not looked at.
 
@@ -159,7 +178,8 @@ def search(
     from transher.training import search as searching
 
     use_threads(threads)
-    graph = open_graph(graph_name, {})
+    _refuse_run_folder(out, "a search")
+    graph = open_graph(graph_name, reading)
     base, reason = choose_recipe(graph, model, recipe_name, settings, seed)
     space = [searching.Range.parse(text, base) for text in ranges or searching.default_space(base)]
     print_recipe(base, reason)
@@ -181,11 +201,20 @@ def search(
     note(f"Train it: transher train {graph_name} --recipe {out / searching.BEST_FILE} --out RUN")
 
 
+def _refuse_run_folder(folder: Path, what: str) -> None:
+    from transher.run import RECIPE_FILE
+
+    if (folder / RECIPE_FILE).is_file():
+        raise UsageError(f"{folder} holds a run, and {what} would be strewn among its files: name another folder.")
+
+
 def _require(module: str, extra: str, what: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(module) is None:
-        raise UsageError(f"{what} needs {module}, which is not installed: pip install 'transher[{extra}]'.")
+        raise UsageError(
+            f"{what} needs {module}, which is not installed: pip install '.[{extra}]' in the project's folder."
+        )
 
 
 COMMANDS = (reproduce, analyze, search)

@@ -75,7 +75,7 @@ def print_comparison(first: str, second: str, comparison: Comparison) -> None:
             (f"MRR of {first}", f"{comparison.first_mrr:.4f}"),
             (f"MRR of {second}", f"{comparison.second_mrr:.4f}"),
             ("difference", f"{comparison.difference:+.4f}"),
-            ("95 % interval", _interval(comparison.interval)),
+            ("95 % interval", "{:+.4f} to {:+.4f}".format(*comparison.interval)),
             ("p, paired bootstrap", f"{comparison.bootstrap_p:.4g}"),
             ("p, Wilcoxon", f"{comparison.wilcoxon_p:.4g}"),
             ("effect size d_z", "undefined" if comparison.effect_size is None else f"{comparison.effect_size:+.4f}"),
@@ -293,7 +293,8 @@ class SearchDisplay(SearchWatcher):
 
     def ended(self, number: int, mrr: float | None, how: str) -> None:
         figure = "      " if mrr is None else f"{mrr:.4f}"
-        best = mrr is not None and (self._best is None or mrr > self._best)
+        counts = how in ("finished", "pruned", "out of time")
+        best = counts and mrr is not None and (self._best is None or mrr > self._best)
         self._best = mrr if best else self._best
         mark = "  (best)" if best else ""
         self._progress.print(

@@ -34,7 +34,7 @@ from transher.prediction.answers import KnownAnswers, predict
 from transher.prediction.completion import complete
 from transher.prediction.evidence import Evidence, explain
 from transher.prediction.paths import Neighbourhood
-from transher.training.checkpoints import MODEL_FILE, read_tensors
+from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
 from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
@@ -174,8 +174,8 @@ def train(
 
 
 def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
-    """Go on with a training that was stopped, from its last checkpoint, with the recipe and the graph in its folder. It
-    ends in the very weights that it would have had without the stop."""
+    """Go on with a training that was stopped, from its last checkpoint, or from the beginning if it had come to none,
+    with the recipe and the graph in its folder. It ends in the very weights that it would have had without the stop."""
     folder = Path(folder)
     recipe = _saved_recipe(folder)
     if (folder / MANIFEST_FILE).exists():
@@ -183,7 +183,8 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
     with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
         sweep(folder)
         graph = load_graph_folder(folder / GRAPH_FOLDER)
-        return finish(folder, Trainer(graph, recipe, folder, resume=True), watcher)
+        begun = (folder / STATE_FILE).is_file()
+        return finish(folder, Trainer(graph, recipe, folder, resume=begun), watcher)
 
 
 def finish(
@@ -291,7 +292,7 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
 def _saved_recipe(folder: Path) -> Recipe:
     path = folder / RECIPE_FILE
     if not path.is_file():
-        raise TransherError(f"{folder} is not a run: it has no {RECIPE_FILE}.")
+        raise TransherError(f"{folder} is not a run: it has no {RECIPE_FILE}. Name another.")
     return Recipe.load(path)
 
 
@@ -311,10 +312,12 @@ def _load_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Scorer:
 
 
 def refuse_to_overwrite(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(
-            f"{folder} is already there and not empty. Choose another folder, or go on with the run in it by --resume."
-        )
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file. Choose a folder that is new or empty.")
+    if folder.exists() and any(folder.iterdir()):
+        unfinished = (folder / RECIPE_FILE).is_file() and not (folder / MANIFEST_FILE).exists()
+        going_on = f", or go on with the training in it: transher train --out {folder} --resume" if unfinished else ""
+        raise UsageError(f"{folder} is already there and not empty. Choose a folder that is new or empty{going_on}.")
 
 
 def beside_place(folder: Path) -> Path:

@@ -134,6 +134,9 @@ def test_every_format_has_the_same_facts(run: transher.Run, tmp_path: Path) -> N
     parquet = pq.read_table(tmp_path / "facts.parquet").to_pandas()
     assert parquet["tail_id"].tolist() == tsv["tail_id"].tolist()
     rdf = list(pyoxigraph.parse(path=tmp_path / "facts.nt"))
+    complete_to_file(run, tmp_path / "reasons.nt", wanted, evidence=True)
+    plain, reasons = ((tmp_path / name).read_text().splitlines() for name in ("facts.nt", "reasons.nt"))
+    assert all(more.startswith(f"{less}, ") for less, more in zip(plain, reasons, strict=True))
     assert [quad.object.value for quad in rdf] == [
         f"urn:transher:entity:{name.replace(' ', '%20')}" for name in tsv["tail_id"]
     ]

@@ -63,6 +63,14 @@ def test_labels_mean_the_entities_that_they_label() -> None:
     assert growth.added[0].tolist() == [graph.entities.find("France"), 0, graph.entities.find("Japan")]
 
 
+def test_a_name_means_what_it_means_everywhere_else() -> None:
+    graph = transher.load_graph("world")
+    growth = grow(graph, table(("germany", "borders", "poland")))
+    assert growth.new_entities == 0
+    with pytest.raises(UsageError, match="2 entities are called 'Luxembourg'"):
+        grow(graph, table(("Germany", "borders", "Luxembourg")))
+
+
 def test_what_the_test_has_is_not_learnt(run: transher.Run) -> None:
     head, relation, tail = run.graph.test[0]
     growth = grow(run.graph, table((f"e{head:03}", f"r{relation}", f"e{tail:03}")))

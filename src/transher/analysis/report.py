@@ -45,6 +45,8 @@ def write_report(
     for run in runs[1:]:
         if not run.graph.equals(runs[0].graph):
             raise UsageError(f"a report is of one graph, and {run.folder} is of another than {runs[0].folder}.")
+    if not len(runs[0].graph.test):
+        raise UsageError(f"a report tells of test triples, and {runs[0].graph.name} has none.")
     folder.mkdir(parents=True, exist_ok=True)  # if that cannot be, it is known before the work
     subjects_ = subjects(runs)
     sections: list[tuple[Section, bytes | None]] = []

@@ -28,6 +28,7 @@ from transher.analysis.experiments import (
 )
 from transher.analysis.results import read_results
 from transher.errors import InputError, UsageError
+from transher.evaluation.bootstrap import RESAMPLES
 from transher.files import write_text
 
 TITLES = {"transher": "TranSHER", "pairre": "PairRE", "rotate": "RotatE", "transe": "TransE", "distmult": "DistMult",
@@ -37,6 +38,7 @@ GRAPHS = {"fb15k-237": "FB15k-237", "db100k": "DB100K", "yago37": "YAGO37", "ogb
 METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
 TYPES = ("1-to-1", "1-to-N", "N-to-1", "N-to-N")
 FILES = ("README.md", "docs/results.md")
+_LEAST_P = 1 / RESAMPLES  # a bootstrap cannot tell a smaller one
 _MARKED = re.compile(r"(<!-- table: ([\w.-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = dict[str, Any]
@@ -49,8 +51,9 @@ def paper() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def render(name: str, results: Sequence[Result]) -> str:
-    """The table `name`, such as `results-fb15k-237`, with the command that makes it again."""
+def render(name: str, results: Sequence[Result], quick: bool = False) -> str:
+    """The table `name`, such as `results-fb15k-237`, with the command that makes it again. `quick`: of tiny trainings,
+    which show that the path works and nothing else."""
     kind, _, benchmark = name.partition("-")
     if kind not in _RENDERERS or benchmark not in GRAPHS:
         raise InputError(
@@ -59,6 +62,8 @@ def render(name: str, results: Sequence[Result]) -> str:
     renderer, option = _RENDERERS[kind]
     own = [result for result in results if result["experiment"]["benchmark"] == benchmark]
     body = renderer(benchmark, own)
+    if quick:
+        return f"{body}\n\nOf tiny trainings, made by `transher reproduce {benchmark}{option} --quick`.\n"
     return f"{body}\n\nMade by `transher reproduce {benchmark}{option}`.\n"
 
 
@@ -66,25 +71,29 @@ def results_table(benchmark: str, results: Sequence[Result]) -> str:
     """Every model's metrics, each beside the paper's, with seeds, minutes and whether the paper's MRR was reached."""
     published = paper()["results"].get(benchmark, {})
     if any("valid_mrr" in figures for figures in published.values()):
-        return _ogb_table(published, results)
+        return _ogb_table(benchmark, published, results)
     rows = []
     for model in MODELS:
         runs, figures = _runs(results, model, MAIN), published.get(model, {})
         if runs or figures or recipe_name(benchmark, model):
-            cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS]
+            missing = "not run" if recipe_name(benchmark, model) else "–"
+            cells = [
+                f"{_over_seeds(runs, metric, missing=missing)} ({_figure(figures.get(metric))})" for metric in METRICS
+            ]
             rows.append([TITLES[model], *cells, str(len(runs) or ""), _minutes(runs), _reached(runs, figures)])
     headers = ["ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10", "seeds", "training minutes", "paper's MRR"]
     return _markdown(headers, rows)
 
 
-def _ogb_table(published: dict[str, dict[str, float]], results: Sequence[Result]) -> str:
+def _ogb_table(benchmark: str, published: dict[str, dict[str, float]], results: Sequence[Result]) -> str:
     """OGB's leaderboard has the MRR of both splits and nothing else."""
     rows = []
     for model, figures in published.items():
         runs = _runs(results, model, MAIN)
         valid = [run["validation_mrr"] for run in runs if run["validation_mrr"] is not None]
-        ours = _figure(mean(valid), 4) if valid else "not run"
-        test = f"{_over_seeds(runs, 'mrr', digits=4)} ({_figure(figures['mrr'], 4)})"
+        missing = "not run" if recipe_name(benchmark, model) else "–"
+        ours = _figure(mean(valid), 4) if valid else missing
+        test = f"{_over_seeds(runs, 'mrr', digits=4, missing=missing)} ({_figure(figures['mrr'], 4)})"
         rows.append([TITLES[model], test, f"{ours} ({_figure(figures['valid_mrr'], 4)})", _reached(runs, figures)])
     return _markdown(["ours (paper's)", "test MRR", "validation MRR", "paper's MRR"], rows)
 
@@ -101,7 +110,7 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
             ),
             f"{c['difference']:+.4f}",
             f"{c['interval'][0]:+.4f} to {c['interval'][1]:+.4f}",
-            f"{c['bootstrap_p']:.2g}",
+            f"{'≤ ' if c['bootstrap_p'] <= _LEAST_P else ''}{c['bootstrap_p']:.2g}",
             f"{c['wilcoxon_p']:.2g}",
             f"{c['better']:.1%} / {c['worse']:.1%} / {c['equal']:.1%}",
         ]
@@ -240,10 +249,17 @@ def _mean(runs: Sequence[Result], metric: str) -> float:
     return mean(_values(runs, metric))
 
 
-def _over_seeds(runs: Sequence[Result], metric: str, side: str | None = None, kind: str = "", digits: int = 3) -> str:
+def _over_seeds(
+    runs: Sequence[Result],
+    metric: str,
+    side: str | None = None,
+    kind: str = "",
+    digits: int = 3,
+    missing: str = "not run",
+) -> str:
     values = _values(runs, metric, side, kind)
     if not values:
-        return "–" if runs else "not run"
+        return "–" if runs else missing
     spread = f" ± {_figure(stdev(values), digits)}" if len(values) > 1 else ""
     return _figure(mean(values), digits) + spread
 
@@ -264,7 +280,7 @@ def _reached(runs: Sequence[Result], figures: dict[str, float]) -> str:
     return "reached" if gap >= -0.0005 else f"not reached: {gap:+.3f}"  # the paper has three digits
 
 
-def _budget(runs: Sequence[Result], words: str = "Each has") -> str:
+def _budget(runs: Sequence[Result], words: str = "Each has one seed,") -> str:
     if not runs:
         return ""
     model, training = runs[0]["recipe"]["model"], runs[0]["recipe"]["training"]

@@ -38,9 +38,10 @@ class Growth:
 
 
 def grow(graph: Graph, triples: pa.Table) -> Growth:
-    """Add triples (columns head, relation, tail, in identifiers or labels) to the training triples. A word that is no
-    identifier and no label of the graph is a new entity or relation, and its own identifier; new ids follow the old
-    ones, sorted among themselves. A triple that validation or test has stays there, lest the test be given away."""
+    """Add triples (columns head, relation, tail, in identifiers, labels or names) to the training triples. A word that
+    means nothing in the graph is a new entity or relation, and its own identifier; one that means several things is an
+    error. New ids follow the old ones, sorted among themselves. A triple that validation or test has stays there, lest
+    the test be given away."""
     entity_words = pa.chunked_array([*_strings(triples["head"]).chunks, *_strings(triples["tail"]).chunks], pa.string())
     entities, entity_ids = _extend(graph.entities, entity_words)
     relations, relation_ids = _extend(graph.relations, _strings(triples["relation"]))
@@ -78,6 +79,9 @@ def _extend(vocabulary: Vocabulary, words: pa.ChunkedArray) -> tuple[Vocabulary,
         labels = pa.array(vocabulary.labels(np.arange(len(vocabulary))), pa.string())
         by_label = pc.fill_null(pc.index_in(distinct, value_set=labels), -1).to_numpy(zero_copy_only=False)
         ids = np.where(ids < 0, by_label, ids)
+        named = pc.is_in(pc.utf8_lower(distinct), value_set=pc.utf8_lower(vocabulary.names))
+        for place in np.flatnonzero((ids < 0) & named.to_numpy(zero_copy_only=False)):
+            ids[place] = vocabulary.find(distinct[int(place)].as_py())  # or an error, where several have this name
     missing = np.flatnonzero(ids < 0)
     fresh = distinct.take(pa.array(missing))
     order = pc.array_sort_indices(fresh).to_numpy()

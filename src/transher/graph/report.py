@@ -44,8 +44,8 @@ class LoadReport:
             lines.append(
                 f"{self.unseen.entities:,} entities and {self.unseen.relations:,} relations have no training triple "
                 f"(such as {', '.join(self.unseen.examples)}): {triples or 'no triples'} "
-                f"{'dropped' if self.unseen.dropped else 'kept; unseen=drop leaves them out'}."
+                f"{'dropped' if self.unseen.dropped else 'kept; --unseen drop leaves them out'}."
             )
         if self.literals_left_out:
-            lines.append(f"{self.literals_left_out:,} triples with literals left out; literals=keep reads them.")
+            lines.append(f"{self.literals_left_out:,} triples with literals left out; --literals keep reads them.")
         return lines

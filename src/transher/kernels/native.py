@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from transher.errors import UsageError
+
 _warned = False
 
 
@@ -25,7 +27,7 @@ def _load() -> Any:
     name = os.environ.get("TRANSHER_SIMD")
     if name:
         if name not in _native.backends():
-            raise ValueError(f"TRANSHER_SIMD={name}: this processor and build offer {', '.join(_native.backends())}.")
+            raise UsageError(f"TRANSHER_SIMD={name}: this processor and build offer {', '.join(_native.backends())}.")
         _native.choose(name)
     return _native
 

@@ -133,7 +133,10 @@ def _write_rdf(file: BinaryIO, tables: Iterator[pd.DataFrame]) -> None:
         for row in table.itertuples():
             subject, predicate = _node(str(row.head_id), "entity"), _node(str(row.relation_id), "relation")
             triple = f"{subject} {predicate} {_value(str(row.tail_id))}"
-            file.write(f"{triple} . # probability {row.probability:.6f}, score {row.score:.4f}\n".encode())
+            comment = f"probability {row.probability:.6f}, score {row.score:.4f}"
+            if "evidence" in table:
+                comment += f", {' '.join(str(row.evidence).split())}"
+            file.write(f"{triple} . # {comment}\n".encode())
 
 
 def _node(identifier: str, kind: str) -> pyoxigraph.NamedNode | pyoxigraph.BlankNode:
