@@ -213,7 +213,16 @@ def test_a_single_file_is_split_and_the_seed_decides_how(tmp_path):
     assert (read_graph(path, seed=1).test == graph.test).all()
     assert spelled(read_graph(path, seed=2), "test") != spelled(graph, "test")
     assert graph.load_report.split_by_seed == 1
+    assert graph.load_report.unfilled == ()
     assert graph.name == "some graph"
+
+
+def test_a_file_too_small_to_be_split_is_told(tmp_path: Path) -> None:
+    (tmp_path / "few.tsv").write_text("a\tr\tb\n")
+    report = read_graph(tmp_path / "few.tsv").load_report
+    assert report is not None
+    assert report.lines() == ["There are too few triples to spare any for valid and test."]
+    assert read_graph(tmp_path / "few.tsv", fractions=(1, 0, 0)).load_report.lines() == []
 
 
 def test_what_train_does_not_have_is_reported_and_kept_or_dropped(tmp_path):

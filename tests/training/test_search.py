@@ -118,7 +118,7 @@ def test_a_damaged_database_is_named(ring: Graph, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("training.lrr=1,2", "training.lr"),
+        ("training.lrr=1,2", "^--space.*training.lr"),
         ("training.lr=log:1", "KEY=a,b,c"),
         ("training.lr=2:1", "below the second"),
         ("training.lr=log:0:1", "above 0"),

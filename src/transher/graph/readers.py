@@ -12,7 +12,7 @@ import pyarrow as pa
 from transher.errors import InputError, UsageError
 from transher.graph.draft import Draft
 from transher.graph.encoding import SPELLING, SpelledTriples, encode
-from transher.graph.graph import Graph, Split
+from transher.graph.graph import SPLITS, Graph, Split
 from transher.graph.names import Names, named_vocabulary, read_names
 from transher.graph.openke import is_openke, read_openke
 from transher.graph.rdf import RdfFile
@@ -67,10 +67,13 @@ def read_graph(
         if given is not None:
             names.insert(0, read_names(Path(given)))
     draft.remove_duplicates()
-    split_by_seed = None
+    split_by_seed: int | None = None
+    unfilled: tuple[Split, ...] = ()
     if list(draft.splits) == ["train"]:
         split_by_seed = seed
         draft.split(seed, fractions, keep_inverse_leaks)
+        shares = dict(zip(SPLITS, fractions, strict=True))
+        unfilled = tuple(split for split in SPLITS if shares[split] and not len(draft.splits[split]))
     overlaps = draft.overlaps()
     unseen_found = draft.handle_unseen(drop=unseen == "drop")
     none = np.empty((0, 3), dtype=np.int32)
@@ -85,6 +88,7 @@ def read_graph(
         load_report=LoadReport(
             files=draft.files,
             split_by_seed=split_by_seed,
+            unfilled=unfilled,
             duplicates=draft.duplicates,
             overlaps=overlaps,
             unseen=unseen_found,

@@ -25,6 +25,7 @@ class LoadReport:
 
     files: dict[str, str]  # what was read for each split
     split_by_seed: int | None = None  # the seed, where one file became three splits
+    unfilled: tuple[Split, ...] = ()  # splits that got no triple of that one file, since it had none to spare
     duplicates: dict[Split, int] = field(default_factory=dict)  # lines removed that repeat a triple of their split
     overlaps: dict[str, int] = field(default_factory=dict)  # "train/test": triples that stand in both; kept
     unseen: Unseen = Unseen()
@@ -37,6 +38,8 @@ class LoadReport:
     def lines(self) -> list[str]:
         """Sentences for a person, none where all was as it should be."""
         lines = [f"{count:,} duplicate triples removed from {split}." for split, count in self.duplicates.items()]
+        if self.unfilled:
+            lines.append(f"There are too few triples to spare any for {' and '.join(self.unfilled)}.")
         for pair, count in self.overlaps.items():
             lines.append(f"{count:,} triples stand in both {pair.replace('/', ' and ')}.")
         if self.unseen.examples:

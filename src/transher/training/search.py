@@ -45,7 +45,10 @@ class Range:
         """`KEY=a,b,c`, `KEY=lo:hi` or `KEY=log:lo:hi`; every value must fit the recipe that the search begins with."""
         key, equals, values = text.partition("=")
         if not equals or key not in setting_names():
-            base.with_settings([text])  # tells what is wrong with the key
+            try:
+                base.with_settings([text])  # tells what is wrong with the key
+            except UsageError as error:
+                raise UsageError(str(error).replace("--set", "--space", 1)) from None
         parts = values.split(":")
         if len(parts) == 1:
             return cls(key, tuple(_plain(base, key, value) for value in values.split(",")))
