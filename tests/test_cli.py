@@ -111,10 +111,12 @@ def test_runs_of_different_graphs_are_not_compared(runs: tuple[Path, Path], tmp_
     assert "another graph" in refused.stderr
 
 
-def test_what_goes_on_keeps_its_graph(runs: tuple[Path, Path]) -> None:
-    refused = call("train", "world", "--out", runs[0], "--resume")
+def test_what_goes_on_keeps_its_graph(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "other.tsv").write_text("a\tr\tb\n")
+    refused = call("train", tmp_path / "other.tsv", "--out", runs[0], "--resume")
     assert refused.exit_code == 2
-    assert "keeps its graph" in refused.stderr
+    assert "is not the graph" in refused.stderr
+    assert "is finished" in call("train", "world", "--out", runs[0], "--resume").stderr
 
 
 def test_answers_in_names(runs: tuple[Path, Path]) -> None:

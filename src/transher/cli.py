@@ -109,9 +109,9 @@ def train(
                 raise UsageError(
                     "a training that goes on keeps its recipe: leave --model, --recipe, --set, --seed out."
                 )
-            if graph_name is not None or any(value is not None for value in reading.values()):
+            if graph_name is not None and not runs.began_with(out, open_graph(graph_name, reading)):
                 raise UsageError(
-                    f"a training that goes on keeps its graph, which lies in {out}: leave GRAPH and how to read it out."
+                    f"{graph_name} is not the graph that the training in {out} began with: leave it out to go on."
                 )
             run = runs.resume(out, watcher=display)
         else:

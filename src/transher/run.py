@@ -187,6 +187,11 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
         return finish(folder, Trainer(graph, recipe, folder, resume=begun), watcher)
 
 
+def began_with(folder: Path, graph: Graph) -> bool:
+    """Whether this is the graph that lies in the folder of a training."""
+    return not (folder / GRAPH_FOLDER).is_dir() or load_graph_folder(folder / GRAPH_FOLDER).equals(graph)
+
+
 def finish(
     folder: Path, trainer: Trainer, watcher: Watcher | None, report: Callable[[Scorer], None] | None = None
 ) -> Run:
