@@ -110,7 +110,7 @@ def experiments(
     if "significance" in tables:
         for model in COMPARED:
             add(model, MAIN, (), range(seeds))
-            # The start alone is worth much in so short a training: both have TranSHER's.
+            # Both have TranSHER's start: what a start is worth is another study.
             start = f"model.init={main_recipe(benchmark, 'transher').model.init}"
             add(model, SHORT, (*_study(benchmark), start), range(max(seeds, 3)))
     if "joined" in tables:
