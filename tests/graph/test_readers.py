@@ -178,6 +178,9 @@ def test_nameless_nodes_of_turtle_have_the_same_identifiers_at_every_reading(tmp
     path = write(tmp_path / "a.ttl", "@prefix : <urn:> . :a :r [ :s :b ] , [ :s :c ] . _:x :r :a .")
     identifiers = read_graph(path).entities.identifiers.to_pylist()
     assert identifiers == ["_:a.1", "_:a.2", "_:x", "urn:a", "urn:b", "urn:c"]
+    # Labels are drawn of different lengths: one in sixteen is shorter than most.
+    many = write(tmp_path / "many.ttl", "@prefix : <urn:> . " + "".join(f":a :r [ :s :b{i} ] . " for i in range(2000)))
+    assert sum(name.startswith("_:many.") for name in read_graph(many).entities.identifiers.to_pylist()) == 2000
 
 
 @pytest.mark.parametrize("valid", ["valid.tsv", "validation.txt", "dev.csv.gz", "val.tsv"])

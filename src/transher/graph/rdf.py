@@ -25,7 +25,7 @@ _DESCRIPTION_PREDICATES = {
 }
 _BLOCK = 500_000
 _FORMATS = {".nt": pyoxigraph.RdfFormat.N_TRIPLES, ".ttl": pyoxigraph.RdfFormat.TURTLE}
-_DRAWN_LABEL = re.compile("_:[0-9a-f]{32}")
+_DRAWN_LABEL = re.compile("_:[a-f][0-9a-f]{19,31}")  # 128 bits in hex, without leading zeros
 
 # A text for people and how welcome its language is: 0 English, 1 none given, 2 another.
 _Text = tuple[int, str]
