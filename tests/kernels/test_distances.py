@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -23,12 +25,25 @@ def error(got: Tensor, true: Tensor) -> float:
     return float((got.double() - true).abs().max() / true.abs().max().clamp_min(1e-30)) if true.numel() else 0.0
 
 
-def scaled_l1_with_gradients(cross: bool, parts: list[Tensor], upstream: Tensor, exact: bool) -> list[Tensor]:
-    leaves = [part.detach().to(torch.float64 if exact else torch.float32).requires_grad_() for part in parts]
-    module = reference if exact else kernels
-    distance = (module.scaled_l1_cross if cross else module.scaled_l1_pairs)(*leaves)
-    distance.backward(upstream.to(distance.dtype))
+def drawn_gradient(B: int, N: int, thinned: bool) -> Tensor:
+    gradient = torch.randn(B, N)
+    return gradient * (torch.rand(B, N) < 0.2) if thinned else gradient
+
+
+def with_gradients(kernel: Callable[..., Tensor], parts: list[Tensor], upstream: Tensor, *rest: Tensor) -> list[Tensor]:
+    """Distances and the gradient of each part, in upstream's precision."""
+    leaves = [part.detach().to(upstream.dtype).requires_grad_() for part in parts]
+    distance = kernel(*leaves, *rest)
+    distance.backward(upstream)
     return [distance.detach(), *(leaf.grad for leaf in leaves if leaf.grad is not None)]
+
+
+def largest_error(name: str, parts: list[Tensor], upstream: Tensor, *rest: Tensor) -> float:
+    """Of a kernel's distances and gradients, against the reference's in float64."""
+    got = with_gradients(getattr(kernels, name), parts, upstream, *rest)
+    true = with_gradients(getattr(reference, name), parts, upstream.double(), *rest)
+    assert all(a.shape == b.shape for a, b in zip(got, true, strict=True))
+    return max(error(a, b) for a, b in zip(got, true, strict=True))
 
 
 @each_back_end
@@ -38,38 +53,22 @@ def test_scaled_l1_agrees_with_float64_on_any_shape(backend: str, shape: tuple[i
     torch.manual_seed(seed)
     q, s, e = torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)
     upstream = torch.randn(B, N)
-    got = scaled_l1_with_gradients(True, [q, s, e], upstream, exact=False)
-    true = scaled_l1_with_gradients(True, [q, s, e], upstream, exact=True)
-    assert all(a.shape == b.shape for a, b in zip(got, true, strict=True))
-    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
-    e = torch.randn(B, k)
-    got = scaled_l1_with_gradients(False, [q, s, e], upstream.sum(1), exact=False)
-    true = scaled_l1_with_gradients(False, [q, s, e], upstream.sum(1), exact=True)
-    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
+    assert largest_error("scaled_l1_cross", [q, s, e], upstream) < TOLERANCE
+    assert largest_error("scaled_l1_pairs", [q, s, torch.randn(B, k)], upstream.sum(1)) < TOLERANCE
 
 
 @each_back_end
-@given(shape=shapes, rows=st.integers(1, 40), zeros=st.booleans(), seed=st.integers(0, 1000))
+@given(shape=shapes, rows=st.integers(1, 40), thinned=st.booleans(), seed=st.integers(0, 1000))
 def test_candidates_of_their_own_agree_with_float64(
-    backend: str, shape: tuple[int, int, int], rows: int, zeros: bool, seed: int
+    backend: str, shape: tuple[int, int, int], rows: int, thinned: bool, seed: int
 ) -> None:
     B, N, k = shape
     torch.manual_seed(seed)
     parts = [torch.randn(B, k), torch.randn(B, k), torch.randn(rows, k)]
-    ids, upstream = torch.randint(rows, (B, N)), torch.randn(B, N)
-    if zeros:  # as a thinned gradient has them
-        upstream = upstream * (torch.rand(B, N) < 0.2)
-    got = [part.clone().requires_grad_() for part in parts]
-    distance = kernels.scaled_l1_listed(*got, ids)
-    distance.backward(upstream)
-    true = [part.double().requires_grad_() for part in parts]
-    exact = reference.scaled_l1_cross(*true).gather(1, ids)
-    exact.backward(upstream.double())
-    assert error(distance.detach(), exact.detach()) < TOLERANCE
-    for a, b in zip(got, true, strict=True):
-        assert a.grad is not None
-        assert b.grad is not None
-        assert error(a.grad, b.grad) < TOLERANCE
+    ids = torch.randint(rows, (B, N))
+    assert largest_error("scaled_l1_listed", parts, drawn_gradient(B, N, thinned), ids) < TOLERANCE
+    exact = reference.scaled_l1_cross(*(part.double() for part in parts)).gather(1, ids)
+    assert error(kernels.scaled_l1_listed(*parts, ids), exact) < TOLERANCE
 
 
 def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
@@ -82,9 +81,7 @@ def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
 def test_scaled_l1_agrees_with_float64_beyond_every_block(backend: str, B: int, N: int, k: int) -> None:
     torch.manual_seed(0)
     parts, upstream = [torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)], torch.randn(B, N)
-    got = scaled_l1_with_gradients(True, parts, upstream, exact=False)
-    true = scaled_l1_with_gradients(True, parts, upstream, exact=True)
-    assert max(error(a, b) for a, b in zip(got, true, strict=True)) < TOLERANCE
+    assert largest_error("scaled_l1_cross", parts, upstream) < TOLERANCE
 
 
 @each_back_end
@@ -144,7 +141,7 @@ def test_results_do_not_depend_on_the_number_of_threads(backend: str) -> None:
     results = []
     for threads in (1, 2, 3, 7):
         torch.set_num_threads(threads)
-        results.append(scaled_l1_with_gradients(True, parts, upstream, exact=False))
+        results.append(with_gradients(kernels.scaled_l1_cross, parts, upstream))
     torch.set_num_threads(before)
     if backend != "torch":
         assert all(torch.equal(a, b) for other in results[1:] for a, b in zip(results[0], other, strict=True))
@@ -165,47 +162,30 @@ def test_shapes_that_do_not_fit_are_refused(backend: str) -> None:
 
 
 @each_back_end
-@given(shape=shapes, zeros=st.booleans(), seed=st.integers(0, 1000))
+@given(shape=shapes, thinned=st.booleans(), seed=st.integers(0, 1000))
 def test_complex_modulus_agrees_with_float64_on_any_shape(
-    backend: str, shape: tuple[int, int, int], zeros: bool, seed: int
+    backend: str, shape: tuple[int, int, int], thinned: bool, seed: int
 ) -> None:
     B, N, k = shape
     torch.manual_seed(seed)
-    q, e, upstream = torch.randn(B, 2 * k), torch.randn(N, 2 * k), torch.randn(B, N)
-    if zeros:  # as a thinned gradient has them
-        upstream = upstream * (torch.rand(B, N) < 0.2)
-    results = []
-    for module, dtype in ((kernels, torch.float32), (reference, torch.float64)):
-        leaves = [part.detach().to(dtype).requires_grad_() for part in (q, e)]
-        distance = module.complex_modulus_cross(*leaves)
-        distance.backward(upstream.to(dtype))
-        results.append([distance.detach(), *(leaf.grad for leaf in leaves)])
-    assert max(error(a, b) for a, b in zip(*results, strict=True)) < TOLERANCE
+    q, e = torch.randn(B, 2 * k), torch.randn(N, 2 * k)
+    assert largest_error("complex_modulus_cross", [q, e], drawn_gradient(B, N, thinned)) < TOLERANCE
     if backend != "torch":
         pairs = kernels.complex_modulus_pairs(q.repeat_interleave(N, 0), e.repeat(B, 1))
-        assert torch.equal(pairs, results[0][0].flatten())
+        assert torch.equal(pairs, kernels.complex_modulus_cross(q, e).flatten())
 
 
 @each_back_end
-@given(shape=shapes, pools=st.integers(1, 4), thinned=st.booleans(), seed=st.integers(0, 1000))
+@given(shape=shapes, run=st.integers(1, 21), thinned=st.booleans(), seed=st.integers(0, 1000))
 def test_pools_of_complex_candidates_are_read_where_they_lie(
-    backend: str, shape: tuple[int, int, int], pools: int, thinned: bool, seed: int
+    backend: str, shape: tuple[int, int, int], run: int, thinned: bool, seed: int
 ) -> None:
     B, N, k = shape
     torch.manual_seed(seed)
     B, N = B + 1, N + 1
-    pools = -(-B // -(-B // pools))  # as many as there are runs
-    q, e, upstream = torch.randn(B, 2 * k), torch.randn(N + 3, 2 * k), torch.randn(B, N)
-    ids = torch.randint(len(e), (pools, N))  # one row may be in several pools, or twice in one
-    if thinned:
-        upstream = upstream * (torch.rand(B, N) < 0.2)
-    results = []
-    for module, dtype in ((kernels, torch.float32), (reference, torch.float64)):
-        leaves = [part.detach().to(dtype).requires_grad_() for part in (q, e)]
-        distance = module.complex_modulus_pools(*leaves, ids)
-        distance.backward(upstream.to(dtype))
-        results.append([distance.detach(), *(leaf.grad for leaf in leaves)])
-    assert max(error(a, b) for a, b in zip(*results, strict=True)) < TOLERANCE
+    q, e = torch.randn(B, 2 * k), torch.randn(N + 3, 2 * k)
+    ids = torch.randint(len(e), (-(-B // run), N))  # one row may be in several pools, or twice in one
+    assert largest_error("complex_modulus_pools", [q, e], drawn_gradient(B, N, thinned), ids) < TOLERANCE
     if backend != "torch":
         with pytest.raises(IndexError):
             kernels.complex_modulus_pools(q, e, ids + len(e))

@@ -38,7 +38,6 @@ class Model(ABC):
     name: ClassVar[str]
     title: ClassVar[str]  # as the paper prints it
     can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
-    in_place: ClassVar[bool] = False  # whether `pools` is there and reads rows where they lie
 
     def __init__(self, k: int, gamma: float) -> None:
         self.k = k
@@ -105,7 +104,7 @@ class Model(ABC):
         own = run == 1
         # All rows at once: for every time that rows are taken, a backward pass fills a gradient of all of `seen`. And
         # index_select, not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
-        places = [anchors, answers, *([] if own or self.in_place else [negatives.reshape(-1)])]
+        places = [anchors, answers, *([] if own else [negatives.reshape(-1)])]
         rows = seen.index_select(0, torch.cat(places)).split([len(part) for part in places])
         query = self.query(rows[0], relation_rows.index_select(0, relations), side)
         if keep is not None:
@@ -113,16 +112,10 @@ class Model(ABC):
         positive = self.pairs(query, rows[1])
         if own:
             return positive, self._own_negatives(query, seen, negatives)
-        if self.in_place:
-            return positive, self.pools(query, seen, negatives)
         runs = zip(*(part.split(run) for part in query), strict=True)
         candidates = rows[2].unflatten(0, (pools, count))
         scores = [self.cross(part, pool) for part, pool in zip(runs, candidates, strict=True)]
         return positive, scores[0] if pools == 1 else torch.cat(scores)
-
-    def pools(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
-        """Scores (B, N) against the pools of negatives (P, N), rows of `seen`; for models that are `in_place`."""
-        raise NotImplementedError
 
     def _own_negatives(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
         """Scores (B, N) against negatives (B, N), some queries at a time and recomputed backward: the gathered rows

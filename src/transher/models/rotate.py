@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from transher import kernels
+from transher.kernels import native
 from transher.models.model import Model, Part, Query, Side, complex_moduli, complex_product
 
 
@@ -20,7 +21,6 @@ class RotatE(Model):
 
     name = "rotate"
     title = "RotatE"
-    in_place = True
 
     @property
     def entity_parts(self) -> list[Part]:
@@ -41,9 +41,17 @@ class RotatE(Model):
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         return self.gamma - kernels.complex_modulus_pairs(query[0], candidates)
 
-    def pools(self, query: Query, seen: Tensor, negatives: Tensor) -> Tensor:
-        """As in Model."""
-        return self.gamma - kernels.complex_modulus_pools(query[0], seen, negatives)
+    def batch_scores(
+        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
+        negatives: Tensor, side: Side, keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        """As in Model; the native kernel reads the rows of any pools, one for all or one a positive, where they lie."""
+        if not native.serves(entity_rows):
+            return super().batch_scores(entity_rows, relation_rows, anchors, relations, answers, negatives, side, keep)
+        rows = entity_rows.index_select(0, torch.cat([anchors, answers]))
+        query = self.query(rows[: len(anchors)], relation_rows.index_select(0, relations), side)
+        distances = kernels.complex_modulus_pools(query[0], entity_rows, negatives)
+        return self.pairs(query, rows[len(anchors) :]), self.gamma - distances
 
     def moduli(self, rows: Tensor) -> Tensor:
         return complex_moduli(rows) if rows.shape[-1] == 2 * self.k else rows.abs()
