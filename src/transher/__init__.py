@@ -42,6 +42,8 @@ __all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "join", 
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("transher.versions").version_of("transher")
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module 'transher' has no attribute '{name}'")

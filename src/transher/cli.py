@@ -30,8 +30,23 @@ if TYPE_CHECKING:
     from transher.run import Run
 
 
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from transher.versions import version_of
+
+        click.echo(f"transher {version_of('transher')}")
+        context.exit()
+
+
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="transher")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """Find the missing facts of a knowledge graph.
 

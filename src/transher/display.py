@@ -293,8 +293,7 @@ class SearchDisplay(SearchWatcher):
 
     def ended(self, number: int, mrr: float | None, how: str) -> None:
         figure = "      " if mrr is None else f"{mrr:.4f}"
-        counts = how in ("finished", "pruned", "out of time")
-        best = counts and mrr is not None and (self._best is None or mrr > self._best)
+        best = mrr is not None and (self._best is None or mrr > self._best)
         self._best = mrr if best else self._best
         mark = "  (best)" if best else ""
         self._progress.print(

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
+from transher.versions import version_of
 
 FORMAT = 1
 ENDS = ["head", "relation", "tail"]
@@ -249,7 +249,7 @@ def write_manifest(folder: Path, recipe: Recipe, members: Sequence[dict[str, Any
         folder / MANIFEST_FILE,
         {
             "format": FORMAT,
-            "versions": {name: _version(name) for name in ("transher", "torch", "numpy", "pyarrow")}
+            "versions": {name: version_of(name) for name in ("transher", "torch", "numpy", "pyarrow")}
             | {"python": platform.python_version()},
             "machine": {
                 "processor": platform.machine(),
@@ -297,7 +297,9 @@ def _checked_manifest(folder: Path) -> dict[str, Any]:
 def _saved_recipe(folder: Path) -> Recipe:
     path = folder / RECIPE_FILE
     if not path.is_file():
-        raise TransherError(f"{folder} is not a run: it has no {RECIPE_FILE}. Name another.")
+        raise TransherError(
+            f"{folder} is not a run: it has no {RECIPE_FILE}. Name a folder that `transher train` has left."
+        )
     return Recipe.load(path)
 
 
@@ -330,10 +332,3 @@ def beside_place(folder: Path) -> Path:
     if folder.resolve() == Path.cwd():
         raise UsageError("the run would take the place of the folder that you are in: name a new one.")
     return folder.with_name(f".{folder.name}.part")
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "unknown"

@@ -94,3 +94,23 @@ def test_the_nearest_of_many_names_are_found_in_a_moment():
     with pytest.raises(UsageError, match="Did you mean 'e settlement number 123454'"):
         vocabulary.find("e setlement nunber 123454")
     assert time.perf_counter() - start < 3
+
+
+def test_many_words_are_found_at_once_in_any_of_their_spellings():
+    words = pa.chunked_array([["Q142", "france", "FRANCE"], ["Paris (Q90)", "France", "Paris (Q830149)"]])
+    assert cities.find_all(words).tolist() == [0, 0, 0, 3, 0, 2]
+    assert cities.known(pa.array(["FRANCE", "Atlantis", "Paris (Q1)", "france"])).tolist() == [0, -1, -1, 0]
+    with pytest.raises(UsageError, match="2 entities are called 'PARIS'"):
+        cities.known(pa.array(["France", "PARIS"]))
+    with pytest.raises(UsageError, match="no entity called 'Atlantis'"):
+        cities.find_all(pa.array(["France", "Atlantis"]))
+
+
+def test_a_word_more_costs_no_look_at_all_names():
+    count = 200_000
+    names = pa.array([f"Settlement {i}" for i in range(count)])
+    vocabulary = Vocabulary("entity", pa.array([f"Q{i:07}" for i in range(count)]), names)
+    start = time.perf_counter()
+    found = vocabulary.find_all(pa.array([f"settlement {i}" for i in range(0, count, 2)]))
+    assert time.perf_counter() - start < 5
+    assert found.tolist() == list(range(0, count, 2))

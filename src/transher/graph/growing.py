@@ -74,14 +74,7 @@ def _extend(vocabulary: Vocabulary, words: pa.ChunkedArray) -> tuple[Vocabulary,
     """The vocabulary with the words that it lacks, and the id of each word (n,)."""
     encoded = words.combine_chunks().dictionary_encode()
     distinct = encoded.dictionary
-    ids = vocabulary.ids(distinct).astype(np.int64)
-    if vocabulary.names is not None and (ids < 0).any():
-        labels = pa.array(vocabulary.labels(np.arange(len(vocabulary))), pa.string())
-        by_label = pc.fill_null(pc.index_in(distinct, value_set=labels), -1).to_numpy(zero_copy_only=False)
-        ids = np.where(ids < 0, by_label, ids)
-        named = pc.is_in(pc.utf8_lower(distinct), value_set=pc.utf8_lower(vocabulary.names))
-        for place in np.flatnonzero((ids < 0) & named.to_numpy(zero_copy_only=False)):
-            ids[place] = vocabulary.find(distinct[int(place)].as_py())  # or an error, where several have this name
+    ids = vocabulary.known(distinct)
     missing = np.flatnonzero(ids < 0)
     fresh = distinct.take(pa.array(missing))
     order = pc.array_sort_indices(fresh).to_numpy()

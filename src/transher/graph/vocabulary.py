@@ -54,34 +54,41 @@ class Vocabulary:
         found = pc.fill_null(pc.index_in(identifiers, value_set=self.identifiers), -1)
         return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int32)
 
-    def find_all(self, words: pa.ChunkedArray) -> NDArray[np.int64]:
-        """The id that each of many words means, as `find` takes them: (n,). Each distinct word is looked up once."""
-        encoded = words.combine_chunks()
-        if not pa.types.is_dictionary(encoded.type):
-            encoded = encoded.dictionary_encode()
-        ids: NDArray[np.int64] = self.ids(encoded.dictionary).astype(np.int64)
-        for place in np.flatnonzero(ids < 0):
-            ids[place] = self.find(encoded.dictionary[int(place)].as_py())
-        found: NDArray[np.int64] = ids[encoded.indices.to_numpy()]
-        return found
-
     def find(self, text: str) -> int:
         """The id that `text` means: an identifier, else a label, else a name as written, else a name in any case."""
-        position = int(pc.index(self.identifiers, text).as_py())
-        if position >= 0:
-            return position
-        if self.names is not None:
-            labelled = self._find_label(text)
-            if labelled is not None:
-                return labelled
-            for names, wanted in ((self.names, text), (pc.utf8_lower(self.names), text.lower())):
-                matches = pc.indices_nonzero(pc.equal(names, wanted)).to_numpy()
-                if len(matches) == 1:
-                    return int(matches[0])
-                if len(matches) > 1:
-                    raise UsageError(self._ambiguous(text, matches))
-        suggestion = nearest(text, self._similar(text)) or f"None of its {len(self):,} looks like it."
-        raise UsageError(f"The graph has no {self.kind} called {text!r}. {suggestion}")
+        return int(self.find_all(pa.array([text], pa.string()))[0])
+
+    def find_all(self, words: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+        """The id that each of many words means, as `find` takes them: (n,)."""
+        if isinstance(words, pa.ChunkedArray):
+            words = words.combine_chunks()
+        encoded = words if pa.types.is_dictionary(words.type) else words.dictionary_encode()
+        ids = self.known(encoded.dictionary)
+        if (ids < 0).any():
+            text = encoded.dictionary[int((ids < 0).argmax())].as_py()
+            suggestion = nearest(text, self._similar(text)) or f"None of its {len(self):,} looks like it."
+            raise UsageError(f"The graph has no {self.kind} called {text!r}. {suggestion}")
+        return np.asarray(ids[encoded.indices.to_numpy()])
+
+    def known(self, words: pa.StringArray) -> NDArray[np.int64]:
+        """The id that each word means, as `find` takes them, −1 where it means nothing: (n,). Each of the arrays is
+        gone over once, however many words there are. A name that several have is an error."""
+        ids, _ = _places(self.identifiers, words)
+        if self.names is None:
+            return ids
+        left = np.flatnonzero(ids < 0)
+        ids[left] = self._labelled(words.take(pa.array(left)).to_pylist())
+        for fold in (lambda strings: strings, pc.utf8_lower):
+            left = np.flatnonzero(ids < 0)
+            if not len(left):
+                break
+            names, wanted = fold(self.names), fold(words.take(pa.array(left)))
+            ids[left], counts = _places(names, wanted)
+            if (counts > 1).any():
+                one = int((counts > 1).argmax())
+                matches = pc.indices_nonzero(pc.equal(names, wanted[one])).to_numpy()
+                raise UsageError(self._ambiguous(words[int(left[one])].as_py(), matches))
+        return ids
 
     @cached_property
     def _shared(self) -> NDArray[np.bool_]:
@@ -93,16 +100,24 @@ class Vocabulary:
         shared[:-1] |= pc.is_in(encoded.dictionary, value_set=self.identifiers).to_numpy(zero_copy_only=False)
         return np.asarray(shared[codes], dtype=np.bool_)
 
-    def _find_label(self, text: str) -> int | None:
-        """The id of a label of the form `name (identifier)`. Either part may itself hold brackets."""
+    def _labelled(self, words: list[str]) -> NDArray[np.int64]:
+        """The id of each word of the form `name (identifier)`, −1 for others. Either part may itself hold brackets."""
         assert self.names is not None
-        cut = text.find(" (") if text.endswith(")") else -1
-        while cut >= 0:
-            position = int(pc.index(self.identifiers, text[cut + 2 : -1]).as_py())
-            if position >= 0 and self.names[position].as_py() == text[:cut]:
-                return position
-            cut = text.find(" (", cut + 1)
-        return None
+        ids = np.full(len(words), -1)
+        cuts = [
+            (place, word[:cut], word[cut + 2 : -1])
+            for place, word in enumerate(words)
+            if word.endswith(")")
+            for cut in range(len(word))
+            if word.startswith(" (", cut)
+        ]
+        if cuts:
+            places, names, identifiers = zip(*cuts, strict=True)
+            found, _ = _places(self.identifiers, pa.array(identifiers, pa.string()))
+            for place, name, id in zip(places, names, found.tolist(), strict=True):
+                if id >= 0 and ids[place] < 0 and self.names[id].as_py() == name:
+                    ids[place] = id
+        return ids
 
     def _ambiguous(self, text: str, matches: NDArray[np.int64]) -> str:
         entries = []
@@ -134,3 +149,15 @@ class Vocabulary:
             order = np.lexsort((np.abs(lengths[plausible] - len(text)), -hits))[:_COMPARED]
             similar += strings.take(pa.array(plausible[order])).to_pylist()
         return similar
+
+
+def _places(strings: pa.StringArray, words: pa.StringArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each word first stands among `strings`, −1 for nowhere, and how often it does: (n,), (n,)."""
+    encoded = words.dictionary_encode()
+    standing = np.flatnonzero(pc.is_in(strings, value_set=encoded.dictionary).to_numpy(zero_copy_only=False))
+    which = pc.index_in(strings.take(pa.array(standing)), value_set=encoded.dictionary).to_numpy()
+    first = np.full(len(encoded.dictionary), -1)
+    first[which[::-1]] = standing[::-1]
+    counts = np.bincount(which, minlength=len(first))
+    codes = encoded.indices.to_numpy()
+    return first[codes], counts[codes]

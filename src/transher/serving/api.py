@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
@@ -24,6 +23,7 @@ from transher.serving.metrics import Metrics
 from transher.serving.naming import UnknownNameError
 from transher.serving.page import serve_page
 from transher.serving.workers import BusyError, Workers
+from transher.versions import version_of
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
     401: {"model": s.Problem, "description": "The token is missing or wrong."},
@@ -76,7 +76,7 @@ def create_app(
         crew.stop()
 
     app = FastAPI(
-        title="transher", version=_version(), description="Answers of trained knowledge-graph embeddings.",
+        title="transher", version=version_of("transher"), description="Answers of trained knowledge-graph embeddings.",
         openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
     )  # fmt: skip
     app.state.explorers = explorers
@@ -95,7 +95,7 @@ def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics)
     @router.get("/health")
     async def health() -> s.Health:
         """Whether the server answers, and for which runs. Needs no token."""
-        return s.Health(status="ok", version=_version(), runs=list(explorers))
+        return s.Health(status="ok", version=version_of("transher"), runs=list(explorers))
 
     @router.get("/metrics", response_model=None, responses=_text("text/plain"))
     async def prometheus() -> PlainTextResponse:
@@ -263,10 +263,3 @@ def _table(answers: s.Answers) -> str:
         cells += ["" if value is None else f"{value:.6g}" for value in (fact.score, fact.probability)]
         lines.append("\t".join(" ".join(cell.split()) for cell in cells))
     return "\n".join(lines) + "\n"
-
-
-def _version() -> str:
-    try:
-        return version("transher")
-    except PackageNotFoundError:
-        return "unknown"

@@ -201,7 +201,8 @@ def _try(
     finally:
         study.tell(trial, mrr if state == TrialState.COMPLETE else None, state=state)
         shutil.rmtree(place, ignore_errors=True)
-        watcher.ended(trial.number, _reached(study.trials[trial.number]), how)
+        counts = state != TrialState.FAIL
+        watcher.ended(trial.number, _reached(study.trials[trial.number]) if counts else None, how)
 
 
 def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]) -> optuna.Study:

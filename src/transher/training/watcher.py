@@ -40,4 +40,4 @@ class SearchWatcher:
         """Some more of its steps are done."""
 
     def ended(self, number: int, mrr: float | None, how: str) -> None:
-        """A trial is finished, pruned, out of time or diverged."""
+        """A trial is finished, pruned, out of time or diverged; mrr is what it counts for, None for nothing."""
