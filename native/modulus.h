@@ -92,6 +92,39 @@ inline void load_columns(const float* row, long column, long k, Vector* real, Ve
     }
 }
 
+// Gradients where few pairs are left of a pool: straight into their rows, as wide a piece of columns at a time as makes the
+// way to a row worth it. A thread owns its columns, so that no two add to one place.
+void sparse_modulus_backward(int threads, const Pools& pools, const Sparse& sparse, const float* q, const float* e, float* dq,
+                             float* de) {
+    constexpr long piece = 16 * lanes;
+    const long k = pools.k, run = pools.run();
+    parallel(threads, ceil_divide(k, piece), [&](long task, int) {
+        const long first = task * piece, last = least(first + piece, k);
+        for (long b = 0; b < pools.B; ++b) {
+            const float* q_row = q + b * 2 * k;
+            Vector sums[2][piece / lanes];
+            for (auto& half : sums)
+                for (Vector& sum : half) sum = Vector::zero();
+            for (long i = sparse.offsets[b]; i < sparse.offsets[b + 1]; ++i) {
+                const long row = pools.row(b / run, sparse.candidates[i]);
+                const Vector gradient = Vector::broadcast(sparse.values + i);
+                for (long column = first, j = 0; column < last; column += lanes, ++j) {
+                    Vector x = load_from(q_row, column, k) - load_from(e + row, column, k);
+                    Vector y = load_from(q_row + k, column, k) - load_from(e + row + k, column, k);
+                    direction(x, y, gradient);
+                    sums[0][j] = sums[0][j] + x, sums[1][j] = sums[1][j] + y;
+                    store_to(load_from(de + row, column, k) - x, de + row, column, k);
+                    store_to(load_from(de + row + k, column, k) - y, de + row + k, column, k);
+                }
+            }
+            for (long column = first, j = 0; column < last; column += lanes, ++j) {
+                store_to(sums[0][j], dq + b * 2 * k, column, k);
+                store_to(sums[1][j], dq + b * 2 * k + k, column, k);
+            }
+        }
+    });
+}
+
 // By groups of columns, as for scaled L1: a thread owns its columns of every gradient, `de` of which must be zeros. A pool's
 // columns and their gradients lie side by side while its queries go by. Of a thinned g only what is left counts.
 void complex_modulus_backward(int threads, const float* q, const float* e, const std::int64_t* ids, const float* g, long B,
@@ -100,6 +133,7 @@ void complex_modulus_backward(int threads, const float* q, const float* e, const
     const Pools pools{ids, P, N, B, k};
     const long run = pools.run();
     const Sparse sparse(threads, g, nullptr, B, N, run, 0);
+    if (sparse.offsets && sparse.offsets[B] < 3 * P * N) return sparse_modulus_backward(threads, pools, sparse, q, e, dq, de);
     parallel(threads, ceil_divide(k, group), [&](long task, int) {
         const long column = task * group;
         float* columns = static_cast<float*>(scratch(transher::slot_columns, (4 * N * group + 1) * sizeof(float)));
