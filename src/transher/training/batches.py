@@ -108,7 +108,7 @@ class Batches:
             answers=positions[count : 2 * count],
             groups=groups,
             valid=valid,
-            weights=torch.from_numpy(self._weights[chosen]),
+            weights=torch.from_numpy(self._weights[side][chosen]),
         )
 
     def dropout_mask(self, step: int, rows: int, k: int) -> Tensor:
@@ -204,15 +204,26 @@ class Batches:
         place = np.minimum(np.searchsorted(keys, asked), max(0, len(keys) - 1))
         return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
 
-    def _triple_weights(self) -> NDArray[np.float32]:
-        """w = 1/√(c(h,r) + c(r,t)) with c counting training triples plus an offset, times the graph's own weights."""
-        given = self.graph.train_weights
-        if self.settings.weighting == "none":
-            return np.ones(len(self.graph.train), dtype=np.float32) if given is None else given.astype(np.float32)
+    def _triple_weights(self) -> dict[Side, NDArray[np.float32]]:
+        """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weights.
+
+        By frequency, c counts the triples that share the head and the relation, and those that share the relation and
+        the tail, and is the same on both sides. By query, c counts the answers of the query that is asked, so that
+        queries with many answers weigh less than their number. An offset is added to each count.
+        """
+        kind, offset = self.settings.weighting, self.settings.count_offset
+        given = 1.0 if self.graph.train_weights is None else self.graph.train_weights
+        if kind == "none":
+            weights = (np.ones(len(self.graph.train), dtype=np.float32) * given).astype(np.float32)
+            return dict.fromkeys(SIDES, weights)
         head, relation, tail = self.graph.train.T
-        counts = self._known["tail"].counts(head, relation) + self._known["head"].counts(tail, relation)
-        weights: NDArray[np.float32] = (1 / np.sqrt(counts + 2 * self.settings.count_offset)).astype(np.float32)
-        return weights if given is None else weights * given
+        counts = {
+            "tail": self._known["tail"].counts(head, relation) + offset,
+            "head": self._known["head"].counts(tail, relation) + offset,
+        }
+        if kind == "frequency":
+            counts = dict.fromkeys(SIDES, counts["tail"] + counts["head"])
+        return {side: (1 / np.sqrt(counts[side]) * given).astype(np.float32) for side in SIDES}
 
 
 class _TypedEntities:
