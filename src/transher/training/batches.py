@@ -205,7 +205,7 @@ class Batches:
         return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
 
     def _triple_weights(self) -> dict[Side, NDArray[np.float32]]:
-        """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weights.
+        """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weight.
 
         By frequency, c counts the triples that share the head and the relation, and those that share the relation and
         the tail, and is the same on both sides. By query, c counts the answers of the query that is asked, so that

@@ -75,7 +75,7 @@ class TrainingSettings(Section):
     alpha: float = Field(1.0, ge=0, description="temperature α of the self-adversarial weights")
     margin: float = Field(1.0, gt=0, description="margin-ranking loss only")
     weighting: Literal["frequency", "query", "none"] = Field(
-        "frequency", description="w = 1/√(c(h,r) + c(r,t)); 1/√c of the query, (h,r) asked for tails, (r,t) for heads; or 1"
+        "frequency", description="w = 1/√(c(h,r) + c(r,t)); 1/√c of the query, which is (h,r) or (r,t); or 1"
     )
     count_offset: int = Field(3, ge=0, description="what is added to each count c: 3, or 4 in the OGB code")
     optimizer: Literal["sparse-adam", "adam", "adagrad"] = "sparse-adam"
