@@ -76,6 +76,25 @@ def test_answers_over_http_are_those_of_the_run(client: Client, world_run: Path)
     assert [fact["probability"] for fact in answers] == pytest.approx(expected["probability"].tolist(), abs=1e-5)
 
 
+def test_an_entity_is_no_answer_to_a_question_about_itself(client: Client, world_run: Path) -> None:
+    import torch
+
+    from transher import load
+
+    run = load(world_run)
+    relation = run.graph.relations.find("near")
+    everyone = torch.arange(len(run.graph.entities))
+    scores = run.scorer.scores(everyone, torch.full_like(everyone, relation), "tail")
+    better = (scores > scores[everyone, everyone, None]).sum(1)
+    name = run.graph.entities.identifiers[int(better.argmin())].as_py()
+    assert better.min() < 100  # the score alone would have it among the answers
+
+    query = {"head": name, "relation": "near", "top": 100}
+    answers = client.get(f"{RUN}/predict", params=query).json()["answers"]
+    assert len(answers) == 100
+    assert name not in [fact["tail"]["identifier"] for fact in answers]
+
+
 def test_the_base_rate_over_http_is_that_of_the_run(client: Client, world_run: Path) -> None:
     from transher import load
 

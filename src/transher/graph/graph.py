@@ -74,3 +74,9 @@ class Graph:
     def all_triples(self) -> Triples:
         """Every triple of every split, for filters and statistics."""
         return np.concatenate([self.train, self.valid, self.test])
+
+    @cached_property
+    def relations_with_loops(self) -> frozenset[int]:
+        """Relations that join some entity with itself; of all others nobody wants to hear that they might."""
+        triples = self.all_triples
+        return frozenset(triples[triples[:, 0] == triples[:, 2], 1].tolist())

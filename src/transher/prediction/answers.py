@@ -33,7 +33,8 @@ def predict(
     calibration: Calibration | None = None,
     base_rate: float | None = None,
 ) -> pd.DataFrame:
-    """The `top` answers for the one of head, relation and tail that is not given, best first.
+    """The `top` answers for the one of head, relation and tail that is not given, best first. An entity is no answer to
+    a question about itself, unless the relation joins some entity with itself.
 
     Columns: rank, head, relation, tail (labels), identifier (the answer's), score, probability (given a calibration),
     known (whether the graph has it). Relations are ordered by probability where there is one: their scores are not
@@ -74,13 +75,16 @@ def _entities(
 ) -> pd.DataFrame:
     anchor_id, relation_id = graph.entities.find(anchor), graph.relations.find(relation)
     answers = _known_answers(graph, anchor_id, relation_id, side)
+    hidden = answers if known == "hide" else answers[:0]
+    if relation_id not in graph.relations_with_loops:
+        hidden = np.append(hidden, np.int32(anchor_id))
     scores, ids = top_candidates(
         scorer,
         torch.tensor([anchor_id]),
         torch.tensor([relation_id]),
         side,
         min(top, len(graph.entities)),
-        Known(torch.tensor([0]), torch.tensor([len(answers)]), torch.from_numpy(answers)) if known == "hide" else None,
+        Known(torch.tensor([0]), torch.tensor([len(hidden)]), torch.from_numpy(hidden)),
     )
     found = ids[0][ids[0] >= 0].numpy()
     given = np.full(len(found), anchor_id)

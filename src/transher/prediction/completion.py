@@ -73,8 +73,6 @@ class Search:
         self._calibration: Calibration = run.calibration
         graph = run.graph
         self._known = np.unique(triple_keys(graph.all_triples, len(graph.entities), len(graph.relations)))
-        loops = graph.all_triples[graph.all_triples[:, 0] == graph.all_triples[:, 2], 1]
-        self._with_loops = frozenset(loops.tolist())
         places = Places(graph)
         self._ends = {relation: self._fitting(places, relation) for relation in wanted.relations}
         self.pairs = sum(len(heads) * len(tails) for heads, tails in self._ends.values())
@@ -147,7 +145,7 @@ class Search:
         keys = triple_keys(triples, len(self._graph.entities), len(self._graph.relations))
         places = np.minimum(np.searchsorted(self._known, keys), len(self._known) - 1)
         new = self._known[places] != keys
-        if len(triples) and int(triples[0, 1]) not in self._with_loops:
+        if len(triples) and int(triples[0, 1]) not in self._graph.relations_with_loops:
             new &= triples[:, 0] != triples[:, 2]
         return np.asarray(new, dtype=np.bool_)
 

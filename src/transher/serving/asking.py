@@ -60,15 +60,17 @@ def ask(
     run: Run, facts: Facts, anchors: Ids, relations: Ids, side: Side, top: int, hide: bool,
     base_rates: Sequence[float | None] | None = None,
 ) -> list[Predicted]:  # fmt: skip
-    """The best answers to each of B queries of one side, best first. anchors, relations, base_rates: (B,)."""
+    """The best answers to each of B queries of one side, best first. anchors, relations, base_rates: (B,). An entity is
+    no answer to a question about itself, unless the relation joins some entity with itself."""
     scores, ids = top_candidates(
-        run.scorer, _tensor(anchors), _tensor(relations), side, min(top, run.scorer.entity_count),
+        run.scorer, _tensor(anchors), _tensor(relations), side, min(top + 1, run.scorer.entity_count),
         _known(facts, anchors, relations, side) if hide else None,
     )  # fmt: skip
-    return [
+    found = [
         _predicted(run, int(anchor), int(relation), side, ids[i], scores[i], base_rates[i] if base_rates else None)
         for i, (anchor, relation) in enumerate(zip(anchors, relations, strict=True))
     ]
+    return [predicted.only(_no_odd_loops(run, predicted)).only(slice(top)) for predicted in found]
 
 
 def score(run: Run, triples: Ids, base_rate: float | None = None) -> Predicted:
@@ -97,7 +99,7 @@ def predicted_facts(run: Run, facts: Facts, types: NDArray[np.int8], entity: int
             answers = ask(run, facts, np.full(len(relations), entity), relations, side, _EACH, hide=True)
             for relation, found in zip(relations.tolist(), answers, strict=True):
                 fitting = found.only(facts.play(relation, side, found.triples[:, 2 if side == "tail" else 0]))
-                parts.append(_plausible(fitting, facts, types).only(slice(_SHOWN)))
+                parts.append(_plausible(run, fitting, facts, types).only(slice(_SHOWN)))
     return _join(parts).best(top)
 
 
@@ -133,7 +135,7 @@ def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int
         scores, found = run.scorer.model.best(query, chunks, size, excluded)
     ids = torch.where(found >= 0, torch.from_numpy(candidates.astype(np.int64))[found.clamp_min(0)], -1)
     parts = [_predicted(run, int(anchor), relation, side, ids[i], scores[i]) for i, anchor in enumerate(anchors)]
-    return _plausible(_join(parts), facts, types).best(top)
+    return _plausible(run, _join(parts), facts, types).best(top)
 
 
 @torch.no_grad()
@@ -188,12 +190,18 @@ def _join(parts: list[Predicted]) -> Predicted:
     )
 
 
-def _plausible(predicted: Predicted, facts: Facts, types: NDArray[np.int8]) -> Predicted:
+def _no_odd_loops(run: Run, predicted: Predicted) -> NDArray[np.bool_]:
+    """Which triples (n, 3) are not of an entity with itself, or of a relation that has such."""
+    heads, relations, tails = predicted.triples.T
+    mask: NDArray[np.bool_] = (heads != tails) | np.isin(relations, list(run.graph.relations_with_loops))
+    return mask
+
+
+def _plausible(run: Run, predicted: Predicted, facts: Facts, types: NDArray[np.int8]) -> Predicted:
     """Without those that contradict a known fact, where a relation has one answer a side, and without facts of an
     entity with itself, unless the relation has such."""
     heads, relations, tails = predicted.triples.T
-    loops = {r: bool((facts.pairs(r)[:, 0] == facts.pairs(r)[:, 1]).any()) for r in set(relations.tolist())}
-    keep = np.array([h != t or loops[r] for h, r, t in predicted.triples.tolist()], dtype=np.bool_)
+    keep = _no_odd_loops(run, predicted)
     one_tail = np.array([_single(types, r, "tail") for r in relations.tolist()], dtype=np.bool_)
     one_head = np.array([_single(types, r, "head") for r in relations.tolist()], dtype=np.bool_)
     keep &= ~(one_tail & (facts.answers["tail"].counts(heads, relations) > 0))
