@@ -76,7 +76,10 @@ class Graph:
         return np.concatenate([self.train, self.valid, self.test])
 
     @cached_property
-    def relations_with_loops(self) -> frozenset[int]:
-        """Relations that join some entity with itself; of all others nobody wants to hear that they might."""
-        triples = self.all_triples
-        return frozenset(triples[triples[:, 0] == triples[:, 2], 1].tolist())
+    def has_loops(self) -> NDArray[np.bool_]:
+        """Whether each relation joins some entity with itself; of those that do not, nobody asks which might."""
+        found = np.zeros(len(self.relations), dtype=np.bool_)
+        for split in SPLITS:
+            triples = self.split(split)
+            found[triples[triples[:, 0] == triples[:, 2], 1]] = True
+        return found

@@ -76,7 +76,7 @@ def _entities(
     anchor_id, relation_id = graph.entities.find(anchor), graph.relations.find(relation)
     answers = _known_answers(graph, anchor_id, relation_id, side)
     hidden = answers if known == "hide" else answers[:0]
-    if relation_id not in graph.relations_with_loops:
+    if not graph.has_loops[relation_id]:
         hidden = np.append(hidden, np.int32(anchor_id))
     scores, ids = top_candidates(
         scorer,

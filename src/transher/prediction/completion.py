@@ -145,7 +145,7 @@ class Search:
         keys = triple_keys(triples, len(self._graph.entities), len(self._graph.relations))
         places = np.minimum(np.searchsorted(self._known, keys), len(self._known) - 1)
         new = self._known[places] != keys
-        if len(triples) and int(triples[0, 1]) not in self._graph.relations_with_loops:
+        if len(triples) and not self._graph.has_loops[triples[0, 1]]:
             new &= triples[:, 0] != triples[:, 2]
         return np.asarray(new, dtype=np.bool_)
 

@@ -193,7 +193,7 @@ def _join(parts: list[Predicted]) -> Predicted:
 def _no_odd_loops(run: Run, predicted: Predicted) -> NDArray[np.bool_]:
     """Which triples (n, 3) are not of an entity with itself, or of a relation that has such."""
     heads, relations, tails = predicted.triples.T
-    mask: NDArray[np.bool_] = (heads != tails) | np.isin(relations, list(run.graph.relations_with_loops))
+    mask: NDArray[np.bool_] = (heads != tails) | run.graph.has_loops[relations]
     return mask
 
 

@@ -216,14 +216,16 @@ class Batches:
         if kind == "none":
             weights = (np.ones(len(self.graph.train), dtype=np.float32) * given).astype(np.float32)
             return dict.fromkeys(SIDES, weights)
+
+        def weigh(counts: NDArray[np.int64]) -> NDArray[np.float32]:
+            return (1 / np.sqrt(counts) * given).astype(np.float32)
+
         head, relation, tail = self.graph.train.T
-        counts = {
-            "tail": self._known["tail"].counts(head, relation) + offset,
-            "head": self._known["head"].counts(tail, relation) + offset,
-        }
-        if kind == "frequency":
-            counts = dict.fromkeys(SIDES, counts["tail"] + counts["head"])
-        return {side: (1 / np.sqrt(counts[side]) * given).astype(np.float32) for side in SIDES}
+        tails = self._known["tail"].counts(head, relation) + offset
+        heads = self._known["head"].counts(tail, relation) + offset
+        if kind == "frequency":  # one array for both sides
+            return dict.fromkeys(SIDES, weigh(tails + heads))
+        return {"tail": weigh(tails), "head": weigh(heads)}
 
 
 class _TypedEntities:
