@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 import transher
+from transher.answering.completion import Search, wanted_facts
 from transher.files import write_json
 from transher.graph import load_graph
 from transher.graph.encoding import triple_keys
 from transher.graph.graph import Graph
 from transher.graph.splits import split_triples
-from transher.prediction.completion import Search, wanted_facts
-from transher.run import Run
+from transher.runs.run import Run
 from transher.training.defaults import default_recipe
 
 BEST = (100, 300, 1000)

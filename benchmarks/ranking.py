@@ -14,8 +14,8 @@ from benchmarks.settings import Settings, say
 from benchmarks.timing import PeakMemory
 from transher.evaluation.ranking import known_answers, rank
 from transher.graph.graph import Graph
-from transher.models.scorer import Scorer
-from transher.run import load
+from transher.runs.run import load
+from transher.scorer import Scorer
 
 PYKEEN_BATCH = 8  # its scores take batch × entities × k numbers, several times
 

@@ -12,8 +12,7 @@ from benchmarks.settings import Settings, say
 from benchmarks.timing import in_turns
 from transher.kernels import native
 from transher.models import build_model
-from transher.models.scorer import Scorer
-from transher.prediction.top import top_candidates
+from transher.models.embeddings import Embeddings
 from transher.training.recipe import ModelSettings
 
 TOP, MANY, RELATIONS = 10, 64, 535
@@ -48,18 +47,18 @@ def measure(settings: Settings) -> dict[str, Any]:
     )
 
 
-def _scorer(name: str, table: torch.Tensor, generator: torch.Generator) -> Scorer:
+def _scorer(name: str, table: torch.Tensor, generator: torch.Generator) -> Embeddings:
     model = build_model(ModelSettings(name=name, k=table.shape[1]))
     relations = 0.1 * torch.randn(RELATIONS, model.relation_width, generator=generator)
-    return Scorer(model, table, relations, RELATIONS).prepared()
+    return Embeddings(model, table, relations).prepared()
 
 
-def _ours(scorer: Scorer, anchors: torch.Tensor, relations: torch.Tensor) -> Callable[[], Any]:
-    return lambda: top_candidates(scorer, anchors, relations, "tail", TOP)
+def _ours(scorer: Embeddings, anchors: torch.Tensor, relations: torch.Tensor) -> Callable[[], Any]:
+    return lambda: scorer.best(anchors, relations, "tail", TOP)
 
 
 def _faiss(
-    table: torch.Tensor, scorer: Scorer, anchors: torch.Tensor, relations: torch.Tensor
+    table: torch.Tensor, scorer: Embeddings, anchors: torch.Tensor, relations: torch.Tensor
 ) -> tuple[dict[str, Callable[[], Any]], bool | None]:
     """faiss's exact index for L1, which TransE's distance is: the same queries, the same answers."""
     try:
@@ -72,6 +71,6 @@ def _faiss(
     index.add(table.numpy())
     queries = scorer.query(anchors, relations, "tail")[0].numpy()
     _, found = index.search(queries[:4], TOP)
-    _, own = top_candidates(scorer, anchors[:4], relations[:4], "tail", TOP)
+    _, own = scorer.best(anchors[:4], relations[:4], "tail", TOP)
     sides = {f"faiss, {count}": (lambda count=count: index.search(queries[:count], TOP)) for count in (1, MANY)}
     return sides, bool((np.sort(found) == np.sort(own.numpy())).all())

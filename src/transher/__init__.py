@@ -19,8 +19,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
-    from transher.joining import join
-    from transher.run import Run, load, resume, train
+    from transher.runs.joining import join
+    from transher.runs.run import Run, load, resume, train
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 _HOMES = {
     "Graph": "transher.graph",
     "Recipe": "transher.training.recipe",
-    "Run": "transher.run",
+    "Run": "transher.runs.run",
     "TransherError": "transher.errors",
     "default_recipe": "transher.training.defaults",
-    "join": "transher.joining",
-    "load": "transher.run",
+    "join": "transher.runs.joining",
+    "load": "transher.runs.run",
     "load_graph": "transher.graph",
-    "resume": "transher.run",
-    "train": "transher.run",
+    "resume": "transher.runs.run",
+    "train": "transher.runs.run",
 }
 
 __all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "join", "load", "load_graph", "resume", "train"]

@@ -1,5 +1,5 @@
 """`python -m transher`."""
 
-from transher.cli import main
+from transher.cli.main import main
 
 main(prog_name="transher")

@@ -40,6 +40,13 @@ def check_deadline() -> None:
         raise DeadlineError
 
 
+def slices(count: int, size: int) -> Iterator[slice]:
+    """0…count in consecutive slices of at most `size`, with a check of the deadline before each."""
+    for start in range(0, count, size):
+        check_deadline()
+        yield slice(start, min(start + size, count))
+
+
 @contextmanager
 def made_once(lock: threading.Lock) -> Iterator[None]:
     """For what one thread makes and all use. Who makes it comes to the end, or it would be begun anew each time and

@@ -23,6 +23,14 @@ class InputError(TransherError):
         super().__init__(f"{where}{what}{f' {remedy}' if remedy else ''}")
 
 
+class Diverged(TransherError):
+    """The loss of a training is no longer a number."""
+
+
+class Interrupted(TransherError):
+    """The user asked for a stop, and everything is saved. The command line exits with 130."""
+
+
 def nearest(word: str, choices: Iterable[str], count: int = 3) -> str:
     """« Did you mean 'a' or 'b'? » for the choices that look most like `word`, or an empty string."""
     by_lower: dict[str, str] = {}

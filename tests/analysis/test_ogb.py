@@ -10,8 +10,8 @@ import torch
 
 from transher.analysis import experiments
 from transher.analysis.reproduce import reproduce
-from transher.models.model import SIDES
-from transher.run import load
+from transher.graph.graph import SIDES
+from transher.runs.run import load
 
 SAMPLE = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "make_ogb_sample.py"))
 

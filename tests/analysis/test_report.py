@@ -21,11 +21,11 @@ from transher.analysis.learned_patterns import patterns_section
 from transher.analysis.page import subjects
 from transher.analysis.report import write_report
 from transher.analysis.tables import paper
-from transher.cli import main
+from transher.cli.main import main
 from transher.errors import UsageError
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
-from transher.run import Run
+from transher.runs.run import Run
 
 QUICK = [
     "model.k=30", "training.steps=80", "training.batch=256", "training.negatives=32", "training.lr=2e-2",

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from transher.analysis import experiments, reproduce, results, tables
-from transher.cli import main
+from transher.cli.main import main
 from transher.errors import InputError, UsageError
 from transher.files import alone
 from transher.training.watcher import Watcher

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from transher.graph.graph import Graph, Triples
 from transher.graph.vocabulary import Vocabulary
 from transher.models.distmult import DistMult
-from transher.models.scorer import Scorer
+from transher.models.embeddings import Embeddings
 
 
 def vocabulary(kind: str, count: int) -> Vocabulary:
@@ -32,17 +32,17 @@ def random_graph(seed: int = 0, entities: int = 12, relations: int = 3, count: i
     return Graph("random", *names, train=train, valid=valid, test=test, **more)
 
 
-def whole_number_scorer(graph: Graph, seed: int = 0, k: int = 2, bound: int = 2) -> Scorer:
+def whole_number_scorer(graph: Graph, seed: int = 0, k: int = 2, bound: int = 2) -> Embeddings:
     """DistMult with small whole weights: its scores are whole numbers in any order of summation."""
     rng = np.random.default_rng(seed)
     entities, relations = (
         torch.from_numpy(rng.integers(-bound, bound + 1, size=(size, k)).astype(np.float32))
         for size in (len(graph.entities), len(graph.relations))
     )
-    return Scorer(DistMult(k, gamma=1.0), entities, relations, len(graph.relations))
+    return Embeddings(DistMult(k, gamma=1.0), entities, relations)
 
 
-def score_table(scorer: Scorer) -> np.ndarray[Any, np.dtype[np.float32]]:
+def score_table(scorer: Embeddings) -> np.ndarray[Any, np.dtype[np.float32]]:
     """Score of every (head, relation, tail) by DistMult's formula, independent of how the scorer goes about it."""
     entities, relations = scorer.entity_weights.numpy(), scorer.relation_weights.numpy()
     return np.einsum("hk,rk,tk->hrt", entities, relations, entities)

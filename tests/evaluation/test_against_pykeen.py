@@ -11,8 +11,7 @@ from tests.evaluation.small_graphs import random_graph, score_table, whole_numbe
 
 from transher.evaluation.metrics import Metrics
 from transher.evaluation.ranking import known_answers, rank
-from transher.graph.graph import Graph
-from transher.models import SIDES
+from transher.graph.graph import SIDES, Graph
 
 pytest.importorskip("pykeen")
 

@@ -15,7 +15,7 @@ from transher.evaluation.labelled import labelled_triples
 from transher.evaluation.reliability import Reliability, report_calibration
 from transher.graph.graph import Graph
 from transher.models.distmult import DistMult
-from transher.models.scorer import Scorer
+from transher.models.embeddings import Embeddings
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_calibration_finds_the_probabilities_that_made_the_data() -> None:
     rng = np.random.default_rng(0)
     entities = 400
     rows = torch.from_numpy(rng.normal(size=(entities, 3)).astype(np.float32))
-    scorer = Scorer(DistMult(3, 1.0), rows, torch.ones(2, 3), 2)
+    scorer = Embeddings(DistMult(3, 1.0), rows, torch.ones(2, 3))
     pairs = rng.integers(entities, size=(40_000, 2))
     scores = scorer.scores(torch.arange(entities), torch.zeros(entities, dtype=torch.int64), "tail").numpy()
     triples = []
@@ -123,7 +123,7 @@ def test_a_graph_without_validation_triples_has_no_probabilities() -> None:
 def test_reciprocal_relations_are_calibrated_apart_for_each_side(graph: Graph, tmp_path: Path) -> None:
     plain = whole_number_scorer(graph, k=4)
     rows = torch.cat([plain.relation_weights, 3 * plain.relation_weights])
-    found = calibrate(Scorer(plain.model, plain.entity_weights, rows, 4, reciprocal=True), graph)
+    found = calibrate(Embeddings(plain.model, plain.entity_weights, rows, reciprocal=True), graph)
     assert found is not None
     assert found.slopes.shape == (2, 4)
     assert not np.allclose(found.slopes[0], found.slopes[1])

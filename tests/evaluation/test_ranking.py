@@ -13,21 +13,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evaluation.small_graphs import graph_seeds, random_graph, score_table, whole_number_scorer
 
+from transher import scorer as scoring
 from transher.errors import InputError, TransherError, UsageError
-from transher.evaluation import counting
 from transher.evaluation.ranking import known_answers, rank
 from transher.evaluation.ranks import Ranks
-from transher.graph.graph import Graph
+from transher.graph.graph import SIDES, Graph
 from transher.graph.known import KnownAnswers
-from transher.models import MODELS, SIDES, Query
+from transher.models import MODELS, Query, embeddings
 from transher.models.distmult import DistMult
-from transher.models.scorer import Scorer
+from transher.models.embeddings import Embeddings
 
 quick = settings(max_examples=60)
 seeds = st.integers(0, 10_000)
 
 
-def brute_force(scorer: Scorer, graph: Graph) -> list[tuple[int, int]]:
+def brute_force(scorer: Embeddings, graph: Graph) -> list[tuple[int, int]]:
     """(optimistic, pessimistic) of every query, heads first, by one comparison at a time."""
     table = score_table(scorer)
     true = {tuple(triple) for triple in graph.all_triples.tolist()}
@@ -60,9 +60,9 @@ def test_ranks_equal_a_loop_in_plain_python(graph: Graph, seed: int) -> None:
 def test_the_size_of_the_chunks_does_not_matter(graph: Graph, seed: int, scores: int, candidates: int) -> None:
     scorer = whole_number_scorer(graph, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "_SCORES", scores)
-        patch.setattr(counting, "_CANDIDATE_VALUES", candidates)
-        patch.setattr(counting, "_COMPARED", candidates)
+        patch.setattr(embeddings, "SCORES", scores)
+        patch.setattr(embeddings, "_CHUNK", candidates)
+        patch.setattr(scoring, "_COMPARED", candidates)
         assert as_pairs(rank(scorer, graph.test, known_answers(graph))) == brute_force(scorer, graph)
 
 
@@ -121,7 +121,7 @@ def test_every_model_can_be_ranked(name: str, reciprocal: bool) -> None:
     model = MODELS[name](8, 6.0)
     rows = len(graph.relations) * (2 if reciprocal else 1)
     weights = torch.randn(len(graph.entities), model.entity_width), torch.randn(rows, model.relation_width)
-    scorer = Scorer(model, *weights, len(graph.relations), reciprocal)
+    scorer = Embeddings(model, *weights, reciprocal)
     ranks = rank(scorer, graph.test, known_answers(graph))
     for position, side in ((0, "head"), (2, "tail")):
         every = torch.from_numpy(graph.test).long().repeat_interleave(len(graph.entities), 0)
@@ -168,15 +168,13 @@ def test_the_memory_does_not_grow_with_the_entities(monkeypatch: pytest.MonkeyPa
             largest["rows"] = max(largest["rows"], candidates.numel())
             return super().cross(query, candidates)
 
-    def scores(self: Scorer, *arguments: Any) -> torch.Tensor:
-        matrix = every_score(self, *arguments)
+    def count(matrix: torch.Tensor, *arguments: Any) -> tuple[torch.Tensor, torch.Tensor]:
         largest["matrix"] = max(largest["matrix"], matrix.numel())
-        return matrix
+        return scoring.count_in_matrix(matrix, *arguments)
 
-    every_score = Scorer.scores
-    monkeypatch.setattr(Scorer, "scores", scores)
+    monkeypatch.setattr("transher.models.model.count_in_matrix", count)
     graph = random_graph(entities=200_000, relations=2, count=1000)
-    scorer = Scorer(Watched(32, 1.0), torch.randn(200_000, 32), torch.randn(2, 32), 2)
+    scorer = Embeddings(Watched(32, 1.0), torch.randn(200_000, 32), torch.randn(2, 32))
     rank(scorer, graph.test, known_answers(graph))
     assert 1 << 23 < largest["matrix"] <= 1 << 24
     assert largest["chunk"] <= 1 << 22
@@ -187,7 +185,7 @@ def test_progress_reaches_the_number_of_queries() -> None:
     graph = random_graph()
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(counting, "_SCORES", 50)
+        patch.setattr(embeddings, "SCORES", 50)
         rank(whole_number_scorer(graph), graph.test, known_answers(graph), lambda *now: seen.append(now))
     assert seen == sorted(seen)
     assert len(seen) > 2

@@ -12,10 +12,10 @@ from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 from transher.errors import TransherError, UsageError
 from transher.evaluation import sampled
 from transher.evaluation.metrics import Metrics
-from transher.evaluation.sampled import rank_among_candidates, score_own
-from transher.graph.graph import Candidates, Graph
-from transher.models import MODELS, SIDES
-from transher.models.scorer import Scorer
+from transher.evaluation.sampled import rank_among_candidates
+from transher.graph.graph import SIDES, Candidates, Graph
+from transher.models import MODELS, embeddings
+from transher.models.embeddings import Embeddings
 
 
 def with_candidates(count: int = 15, seed: int = 0) -> tuple[Graph, Candidates]:
@@ -26,14 +26,14 @@ def with_candidates(count: int = 15, seed: int = 0) -> tuple[Graph, Candidates]:
     return graph, Candidates(head, tail)
 
 
-def random_scorer(graph: Graph, name: str) -> Scorer:
+def random_scorer(graph: Graph, name: str) -> Embeddings:
     torch.manual_seed(1)
     model = MODELS[name](12, 6.0)
     weights = torch.randn(len(graph.entities), model.entity_width), torch.randn(3, model.relation_width)
-    return Scorer(model, *weights, len(graph.relations))
+    return Embeddings(model, *weights)
 
 
-def scores_of(scorer: Scorer, graph: Graph, candidates: Candidates, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+def scores_of(scorer: Embeddings, graph: Graph, candidates: Candidates, side: str) -> tuple[torch.Tensor, torch.Tensor]:
     """Positive (n,) and negative (n, m) scores, one triple at a time."""
     position = 0 if side == "head" else 2
     ids = np.concatenate([graph.test[:, position, None], getattr(candidates, side)], axis=1)
@@ -73,8 +73,9 @@ def test_the_size_of_the_chunks_does_not_matter(monkeypatch: pytest.MonkeyPatch)
     graph, candidates = with_candidates()
     scorer = whole_number_scorer(graph)
     whole = rank_among_candidates(scorer, graph.test, candidates)
-    monkeypatch.setattr(sampled, "_ROW_VALUES", 100)
-    monkeypatch.setattr(sampled, "_PAIR_VALUES", 60)
+    monkeypatch.setattr(sampled, "_CANDIDATES", 20)
+    monkeypatch.setattr(embeddings, "_OWN", 100)
+    monkeypatch.setattr(embeddings, "_PAIRED", 60)
     seen: list[tuple[int, int]] = []
     pieces = rank_among_candidates(scorer, graph.test, candidates, lambda *now: seen.append(now))
     np.testing.assert_array_equal(pieces.optimistic, whole.optimistic)
@@ -100,7 +101,14 @@ def test_scores_of_own_candidates_are_those_of_single_triples(name: str) -> None
     head, relation, _ = graph.test.T
     expected = scores_of(scorer, graph, candidates, "tail")[1]
     torch.testing.assert_close(
-        score_own(scorer, head, relation, "tail", candidates.tail), expected, rtol=1e-4, atol=1e-4
+        scorer.score_own(
+            *(torch.from_numpy(ids.astype(np.int64)) for ids in (head, relation)),
+            "tail",
+            torch.from_numpy(candidates.tail.astype(np.int64)),
+        ),
+        expected,
+        rtol=1e-4,
+        atol=1e-4,
     )
 
 

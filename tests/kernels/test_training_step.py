@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transher import kernels
+from transher.graph.graph import Side
 from transher.kernels import Known, reference
-from transher.models import MODELS, Model, Side
+from transher.models import MODELS, Model
 
 relaxed = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 

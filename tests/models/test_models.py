@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transher.models import MODELS, SIDES, Model
-from transher.models.scorer import Scorer
+from transher.graph.graph import SIDES
+from transher.models import MODELS, Model
+from transher.models.embeddings import Embeddings
 from transher.models.seek import SEEK
 
 GAMMA = 6.0
@@ -111,14 +112,13 @@ FORMULAS: dict[str, Callable[[Vector, Vector, Vector, int], float]] = {
 }  # fmt: skip
 
 
-def scorer_of(name: str, k: int, entities: int, relations: int, seed: int) -> Scorer:
+def scorer_of(name: str, k: int, entities: int, relations: int, seed: int) -> Embeddings:
     model = MODELS[name](k, GAMMA)
     generator = torch.Generator().manual_seed(seed)
-    return Scorer(
+    return Embeddings(
         model,
         torch.randn(entities, model.entity_width, generator=generator),
         torch.randn(relations, model.relation_width, generator=generator),
-        relations,
     )
 
 
@@ -193,8 +193,8 @@ def test_reciprocal_relations_ask_for_heads_as_tails() -> None:
     model = MODELS["transher"](4, GAMMA)
     torch.manual_seed(0)
     weights = torch.randn(5, 4), torch.randn(4, model.relation_width)
-    scorer = Scorer(model, *weights, relation_count=2, reciprocal=True)
-    plain = Scorer(model, *weights, relation_count=4)
+    scorer = Embeddings(model, *weights, reciprocal=True)
+    plain = Embeddings(model, *weights)
     ids, relations = torch.tensor([0, 1]), torch.tensor([0, 1])
     torch.testing.assert_close(scorer.scores(ids, relations, "head"), plain.scores(ids, relations + 2, "tail"))
     torch.testing.assert_close(scorer.scores(ids, relations, "tail"), plain.scores(ids, relations, "tail"))

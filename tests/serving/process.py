@@ -31,7 +31,7 @@ class Server:
             [
                 sys.executable,
                 "-c",
-                f"{settings}\nfrom transher.cli import main\nmain()",
+                f"{settings}\nfrom transher.cli.main import main\nmain()",
                 "serve",
                 *arguments,
                 "--port",

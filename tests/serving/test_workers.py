@@ -8,8 +8,7 @@ import time
 
 import pytest
 
-from transher.deadline import DeadlineError, deadline, made_once
-from transher.models.scorer import slices
+from transher.deadline import DeadlineError, deadline, made_once, slices
 from transher.serving.workers import BusyError, Workers
 
 

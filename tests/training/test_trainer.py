@@ -8,13 +8,14 @@ import pytest
 import torch
 from tests.conftest import make_graph
 
+from transher.errors import Diverged
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph
 from transher.models import MODELS
 from transher.training.checkpoints import MODEL_FILE, load_state, read_tensors
 from transher.training.history import read_history
 from transher.training.recipe import Recipe
-from transher.training.trainer import Diverged, Trainer
+from transher.training.trainer import Trainer
 from transher.training.watcher import Report, Watcher
 
 QUICK = ["model.k=16", "training.steps=60", "training.batch=32", "training.negatives=16", "validation.every=20"]

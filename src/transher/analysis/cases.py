@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from transher.analysis.page import Cells, Section, Subject
 from transher.analysis.tables import paper
 from transher.errors import UsageError
-from transher.graph.graph import Graph
+from transher.graph.graph import Graph, Side
 from transher.kernels import Known
-from transher.models.model import Side
-from transher.prediction.top import top_candidates
 
 TOP = 8
 SAMPLED = 5
@@ -117,7 +115,7 @@ def filtered_top(subject: Subject, case: Case) -> NDArray[np.int64]:
     known = other_answers(subject, case)
     excluded = Known(torch.tensor([0]), torch.tensor([len(known)]), torch.from_numpy(known))
     count = min(TOP, subject.run.scorer.entity_count)
-    _, ids = top_candidates(
-        subject.run.scorer, torch.tensor([case.anchor]), torch.tensor([case.relation]), case.side, count, excluded
+    _, ids = subject.run.scorer.best(
+        torch.tensor([case.anchor]), torch.tensor([case.relation]), case.side, count, excluded
     )
     return np.asarray(ids[0][ids[0] >= 0].numpy())

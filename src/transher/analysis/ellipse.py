@@ -109,7 +109,7 @@ def train_plane(graph: Graph, model: str, seed: int) -> Plane:
     ranks = evaluate(trainer.scorer, graph, "train").ranks
     mrr = float((1 / ranks.realistic)[ranks.triples[:, 1] == relation].mean())
     rows = trainer.scorer.relation_weights[relation].numpy()
-    seen = trainer.scorer.candidates().numpy()
+    seen = trainer.scorer.rows().numpy()
     translation = rows[4:6] if model == "transher" else np.zeros(2, dtype=np.float32)
     names = list(zip(graph.entities.labels(own[:, 0]), graph.entities.labels(own[:, 2]), strict=True))
     return Plane(seen[own[:, 0]], seen[own[:, 2]], rows[:2], rows[2:4], translation, names, mrr)

@@ -24,7 +24,7 @@ def map_section(subjects: Sequence[Subject]) -> Section:
     graph = subject.run.graph
     groups, names, what = communities(graph)
     chosen = np.random.default_rng(0).permutation(len(groups))[:_POINTS]
-    points, share = principal_components(subject.run.scorer.candidates().numpy())
+    points, share = principal_components(subject.run.scorer.rows().numpy())
     figure, (axes,) = canvas(9, 6.2)
     size = float(np.clip(60_000 / len(chosen), 4, 40))
     other = chosen[groups[chosen] < 0]

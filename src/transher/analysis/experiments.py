@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from transher.errors import UsageError, nearest
-from transher.joining import joined_recipe
+from transher.runs.joining import joined_recipe
 from transher.training.recipe import Recipe, recipe_names
 
 BENCHMARKS = ("fb15k-237", "db100k", "yago37", "ogbl-wikikg2", "ogbl-biokg", "world")

@@ -18,7 +18,7 @@ from matplotlib.font_manager import fontManager
 
 from transher.evaluation import Evaluation
 from transher.files import replacing
-from transher.run import Run
+from transher.runs.run import Run
 
 # Okabe and Ito's colours, which people with any colour vision tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")

@@ -18,7 +18,7 @@ from transher.analysis.scores import results_section, types_section
 from transher.analysis.translations import heat_section, norm_section
 from transher.errors import UsageError
 from transher.files import write_text
-from transher.run import Run
+from transher.runs.run import Run
 
 SECTIONS: tuple[Callable[[Sequence[Subject]], Section | None], ...] = (
     results_section,

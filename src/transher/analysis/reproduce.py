@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from transher import run as runs
 from transher.analysis.experiments import COMPARED, MAIN, SHORT, Experiment
 from transher.analysis.results import record, record_comparison
 from transher.errors import UsageError
@@ -14,8 +13,9 @@ from transher.evaluation.significance import compare
 from transher.files import alone
 from transher.graph import load_graph
 from transher.graph.graph import Graph
-from transher.joining import join
-from transher.run import GRAPH_FOLDER, LOCK_FILE, MANIFEST_FILE, RECIPE_FILE
+from transher.runs import run as runs
+from transher.runs.joining import join
+from transher.runs.run import GRAPH_FOLDER, LOCK_FILE, MANIFEST_FILE, RECIPE_FILE
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE
 from transher.training.history import HISTORY_FILE
 from transher.training.recipe import Recipe

@@ -14,7 +14,7 @@ from transher.evaluation.significance import Comparison
 from transher.files import write_text
 from transher.models import build_model
 from transher.models.model import Model
-from transher.run import Run, load
+from transher.runs.run import Run, load
 from transher.training.recipe import Recipe
 
 KINDS = ("run", "comparison")

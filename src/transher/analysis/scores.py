@@ -8,8 +8,8 @@ from itertools import combinations
 from transher.analysis.page import COLOURS, MARKERS, Cells, Section, Subject, canvas
 from transher.errors import UsageError
 from transher.evaluation.significance import compare
+from transher.graph.graph import SIDES
 from transher.graph.statistics import RELATION_TYPES
-from transher.models.model import SIDES
 
 METRICS = {"mrr": "MRR", "hits@1": "Hits@1", "hits@3": "Hits@3", "hits@10": "Hits@10"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from transher.models.scorer import slices
+from transher.deadline import slices
 
 RESAMPLES = 1000
 

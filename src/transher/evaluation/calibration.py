@@ -25,9 +25,8 @@ from scipy.special import expit, logit
 from transher.errors import InputError, UsageError
 from transher.evaluation.labelled import NEGATIVES, labelled_triples
 from transher.files import write_json
-from transher.graph.graph import Graph
-from transher.models.model import SIDES, Side
-from transher.models.scorer import Scorer
+from transher.graph.graph import SIDES, Graph, Side
+from transher.scorer import Scorer
 
 CALIBRATION_FILE = "calibration.json"
 FORMAT = 1
@@ -115,7 +114,7 @@ def calibrate(scorer: Scorer, graph: Graph, negatives: int = NEGATIVES) -> Calib
         return None
     sample = labelled_triples(graph, "valid", negatives)
     scores = sample.scores(scorer)
-    relation_count, sides = len(graph.relations), 2 if scorer.reciprocal else 1
+    relation_count, sides = len(graph.relations), 2 if scorer.sides_differ else 1
     groups = sample.triples[:, 1] + (sample.side.astype(np.int64) * relation_count if sides == 2 else 0)
     centre, scale = float(scores.mean()), max(float(scores.std()), 1e-9)
     standard = (scores - centre) / scale

@@ -9,10 +9,9 @@ import torch
 from numpy.typing import NDArray
 
 from transher.graph.encoding import triple_keys
-from transher.graph.graph import Graph, Split, Triples
+from transher.graph.graph import SIDES, Graph, Side, Split, Triples
 from transher.graph.places import Places
-from transher.models.model import SIDES, Side
-from transher.models.scorer import Scorer
+from transher.scorer import Scorer
 
 NEGATIVES = 10  # for each side of each triple that holds
 _SAMPLE = 20_000  # triples of a split, at most: more would not change two parameters a relation

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from transher.errors import UsageError
 from transher.evaluation.bootstrap import RESAMPLES, percentile_interval, resampled_means
 from transher.evaluation.ranks import Ranks
-from transher.models.model import SIDES, Side
+from transher.graph.graph import SIDES, Side
 
 HITS = (1, 3, 10)
 

@@ -15,10 +15,9 @@ from transher.evaluation.metrics import Metrics
 from transher.evaluation.ranking import Known, known_answers, rank
 from transher.evaluation.ranks import Progress, Ranks
 from transher.evaluation.sampled import rank_among_candidates
-from transher.graph.graph import Candidates, Graph, Split
+from transher.graph.graph import Candidates, Graph, Side, Split
 from transher.graph.statistics import RELATION_TYPES, relation_types
-from transher.models.model import Side
-from transher.models.scorer import Scorer
+from transher.scorer import Scorer
 
 Protocol = Literal["full", "sampled"]
 

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from transher.deadline import slices
 from transher.errors import UsageError
-from transher.evaluation.counting import Counts, count_better_and_tied, queries_at_a_time
 from transher.evaluation.ranks import Progress, Ranks, both_sides
-from transher.graph.graph import Graph, Triples
+from transher.graph.graph import SIDES, Graph, Side, Triples
 from transher.graph.known import KnownAnswers
-from transher.models.model import SIDES, Side
-from transher.models.scorer import Scorer, slices
+from transher.scorer import Scorer, as_known
 
 Known = dict[Side, KnownAnswers]
+Counts = NDArray[np.int64]
 
 
 def known_answers(graph: Graph) -> Known:
@@ -30,9 +33,11 @@ def rank(scorer: Scorer, triples: Triples, known: Known, progress: Progress | No
 
     def count(chunk: NDArray[np.int64], side: Side) -> tuple[Counts, Counts]:
         anchors, relations, answers = columns(triples[chunk], side)
-        return count_better_and_tied(scorer, anchors, relations, answers, side, known[side])
+        ids = (as_tensor(anchors), as_tensor(relations), as_tensor(answers))
+        better, tied = scorer.count_better(*ids, side, as_known(known[side], anchors, relations))
+        return better.numpy(), tied.numpy()
 
-    return rank_in_chunks(triples, queries_at_a_time(scorer), count, progress)
+    return rank_in_chunks(triples, scorer.queries_at_a_time, count, progress)
 
 
 def rank_in_chunks(
@@ -79,3 +84,8 @@ def refuse_foreign_ids(scorer: Scorer, triples: Triples) -> None:
                 f"The triples name {kind} from {ids.min()} to {ids.max()}, but the model has {count} of them. "
                 "It was trained on another graph: evaluate it on its own."
             )
+
+
+def as_tensor(ids: NDArray[np.integer[Any]]) -> Tensor:
+    """Ids as torch indexes with them."""
+    return torch.from_numpy(ids.astype(np.int64))

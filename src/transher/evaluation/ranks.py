@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from transher.errors import InputError
 from transher.files import replacing
-from transher.graph.graph import Triples
-from transher.models.model import SIDES, Side
+from transher.graph.graph import SIDES, Side, Triples
 
 Progress = Callable[[int, int], None]  # queries done, queries in all
 

@@ -12,9 +12,8 @@ from scipy.special import expit
 from transher.errors import UsageError
 from transher.evaluation.calibration import Calibration
 from transher.evaluation.labelled import labelled_triples
-from transher.graph.graph import Graph, Split
-from transher.models.model import SIDES
-from transher.models.scorer import Scorer
+from transher.graph.graph import SIDES, Graph, Split
+from transher.scorer import Scorer
 
 BINS = 15
 _TEST_SEED = 1  # other draws than those that the calibration was fitted on

@@ -12,7 +12,7 @@ from scipy import stats
 from transher.errors import UsageError
 from transher.evaluation.bootstrap import percentile_interval, resampled_means
 from transher.evaluation.ranks import Ranks
-from transher.models.model import SIDES
+from transher.graph.graph import SIDES
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Triples in, integer ids out."""
 
 from transher.graph.benchmarks import list_benchmarks
-from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
+from transher.graph.graph import SIDES, SPLITS, Candidates, Graph, Side, Split, Triples
 from transher.graph.known import KnownAnswers
 from transher.graph.loading import load_graph
 from transher.graph.readers import read_graph, read_triples
@@ -13,12 +13,14 @@ from transher.graph.vocabulary import Vocabulary
 
 __all__ = [
     "RELATION_TYPES",
+    "SIDES",
     "SPLITS",
     "Candidates",
     "Graph",
     "GraphStatistics",
     "KnownAnswers",
     "LoadReport",
+    "Side",
     "Split",
     "Triples",
     "Unseen",

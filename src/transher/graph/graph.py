@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 Triples = NDArray[np.int32]  # (n, 3): head, relation, tail
 Split = Literal["train", "valid", "test"]
 SPLITS: tuple[Split, Split, Split] = ("train", "valid", "test")
+Side = Literal["head", "tail"]  # the end that is asked for; the other end, the anchor, is given
+SIDES: tuple[Side, Side] = ("head", "tail")
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import NDArray
 
-from transher.graph.graph import Triples
+from transher.graph.graph import Side, Triples
 from transher.graph.ragged import expand_ranges, ranges_of
 
 _LARGEST_KEY = np.iinfo(np.int64).max
@@ -22,7 +20,7 @@ class KnownAnswers:
     binary search.
     """
 
-    def __init__(self, triples: Triples, entity_count: int, relation_count: int, side: Literal["head", "tail"]) -> None:
+    def __init__(self, triples: Triples, entity_count: int, relation_count: int, side: Side) -> None:
         self.side = side
         self.relation_count = relation_count
         anchor, answer = (0, 2) if side == "tail" else (2, 0)

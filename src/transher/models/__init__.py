@@ -8,7 +8,7 @@ from transher.models.complex import ComplEx
 from transher.models.distmult import DistMult
 from transher.models.hole import HolE
 from transher.models.manifolde import ManifoldE
-from transher.models.model import SIDES, Model, Query, Side
+from transher.models.model import Model, Query
 from transher.models.pairre import PairRE
 from transher.models.rescal import RESCAL
 from transher.models.rotate import RotatE
@@ -36,4 +36,4 @@ def build_model(settings: ModelSettings) -> Model:
     return MODELS[settings.name](settings.k, settings.gamma)
 
 
-__all__ = ["MODELS", "SIDES", "Model", "Query", "Side", "build_model"]
+__all__ = ["MODELS", "Model", "Query", "build_model"]

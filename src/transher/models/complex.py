@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from transher.graph.graph import Side
 from transher.models.families import DotModel
-from transher.models.model import Part, Query, Side, complex_moduli, complex_product
+from transher.models.model import Part, Query, complex_moduli, complex_product
 
 
 class ComplEx(DotModel):

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
 from transher import kernels
+from transher.graph.graph import Side
 from transher.kernels import Chunk, Known, native
-from transher.models.model import Model, Query, Side
+from transher.models.model import Asked, Model, Query
+from transher.scorer import refuse_nan
 
 
 class ScaledL1Model(Model):
     """γ − Σ_i |q_i − s_i e_i|, with the query (q, s)."""
 
+    holds_scores = False
     can_drop = True
 
     def cross(self, query: Query, candidates: Tensor) -> Tensor:
@@ -29,16 +33,19 @@ class ScaledL1Model(Model):
         q, s = query
         return self.gamma - kernels.scaled_l1_listed(q, s, seen, negatives)
 
-    def count_better(
-        self, query: Query, answers: Tensor, chunks: Iterable[Chunk], known: Known
-    ) -> tuple[Tensor, Tensor]:
-        """How many candidates score better than the answer, and how many the same: int64 (B,), (B,).
-
-        answers: seen rows (B, d), one answer a query; chunks: (first id, seen rows (C, d)) over all candidates; known:
-        answers of each query that do not count. By distance, which is finer than the score: γ − distance rounds
-        neighbours together."""
-        q, s = query
-        return kernels.scaled_l1_count(q, s, kernels.scaled_l1_pairs(q, s, answers), chunks, known)
+    def count_better(self, query: Query, asked: Asked, chunks: Iterable[Chunk], known: Known) -> tuple[Tensor, Tensor]:
+        """As in Model, by a kernel that holds no scores and stops at the answer's distance. By distance, which is finer
+        than the score: γ − distance rounds neighbours together."""
+        q, s = (part[asked.query] for part in query)
+        limits = kernels.scaled_l1_pairs(q, s, asked.rows)
+        refuse_nan(limits)
+        own = Known(known.starts[asked.query], known.ends[asked.query], known.ids)
+        better, tied = kernels.scaled_l1_count(q, s, limits, chunks, own)
+        # An answer that is not among the known ones has been met as a candidate, and ties with itself.
+        queries, ids = own.pairs()
+        is_known = torch.zeros(len(q), dtype=torch.bool)
+        is_known[queries[ids == asked.ids[queries]]] = True
+        return better, tied - (~is_known).long()
 
     def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
         """As in Model, by distance."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from transher.graph.graph import Side
 from transher.models.families import DotModel
-from transher.models.model import Part, Query, Side
+from transher.models.model import Part, Query
 
 
 class HolE(DotModel):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch import Tensor
 
 from transher import kernels
-from transher.models.model import Model, Part, Query, Side
+from transher.graph.graph import Side
+from transher.models.model import Model, Part, Query
 
 
 class ManifoldE(Model):

@@ -15,10 +15,9 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from transher import kernels
+from transher.graph.graph import Side
 from transher.kernels import Chunk, Known
-
-Side = Literal["head", "tail"]
-SIDES: tuple[Side, Side] = ("head", "tail")
+from transher.scorer import count_in_matrix
 
 # All that an (anchor, relation, side) says about any candidate: tensors with one row per query.
 Query = tuple[Tensor, ...]
@@ -32,11 +31,20 @@ class Part(NamedTuple):
     identity: bool = False  # a square matrix that starts as the identity, whatever the strategy says
 
 
+class Asked(NamedTuple):
+    """n answers to count the better candidates of: which query each is an answer to, its id, its row as seen (n, d)."""
+
+    query: Tensor
+    ids: Tensor
+    rows: Tensor
+
+
 class Model(ABC):
     """A score function of dimension `k` with margin `gamma`."""
 
     name: ClassVar[str]
     title: ClassVar[str]  # as the paper prints it
+    holds_scores: ClassVar[bool] = True  # whether `count_better` holds the scores of all candidates at a time
     can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
 
     def __init__(self, k: int, gamma: float) -> None:
@@ -141,6 +149,12 @@ class Model(ABC):
         for first, candidates in chunks:
             scores, ids = kernels.merge_best(self.cross(query, candidates), first, excluded, scores, ids)
         return scores, ids.masked_fill(ids == last, -1)
+
+    def count_better(self, query: Query, asked: Asked, chunks: Iterable[Chunk], known: Known) -> tuple[Tensor, Tensor]:
+        """How many candidates score better than each answer, and how many the same, the answer itself and known answers
+        aside: int64 (n,), (n,). chunks: (first id, seen rows (C, d)) over all candidates; known: of each query."""
+        scores = torch.cat([self.cross(query, rows) for _, rows in chunks], 1)
+        return count_in_matrix(scores, asked.query, asked.ids, known)
 
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""

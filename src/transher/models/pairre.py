@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from transher.graph.graph import Side
 from transher.kernels import Columns, normalise
 from transher.models.families import ScaledL1Model
-from transher.models.model import Part, Query, Side
+from transher.models.model import Part, Query
 
 
 class PairRE(ScaledL1Model):

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from transher import kernels
+from transher.graph.graph import Side
 from transher.kernels import native
-from transher.models.model import Model, Part, Query, Side, complex_moduli, complex_product
+from transher.models.model import Model, Part, Query, complex_moduli, complex_product
 
 
 class RotatE(Model):

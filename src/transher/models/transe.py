@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 
 from transher import kernels
+from transher.graph.graph import Side
 from transher.models.families import ScaledL1Model
-from transher.models.model import Model, Part, Query, Side
+from transher.models.model import Model, Part, Query
 
 
 class TransE(ScaledL1Model):

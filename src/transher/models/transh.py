@@ -6,7 +6,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from transher import kernels
-from transher.models.model import Model, Part, Query, Side
+from transher.graph.graph import Side
+from transher.models.model import Model, Part, Query
 
 
 class TransH(Model):

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from transher import kernels
-from transher.models.model import Model, Part, Query, Side
+from transher.graph.graph import Side
+from transher.models.model import Model, Part, Query
 
 _PRODUCTS = 1 << 22  # how many products of two coordinates of a candidate are held at a time
 

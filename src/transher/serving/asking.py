@@ -13,12 +13,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from transher.deadline import slices
+from transher.graph.graph import Side
 from transher.graph.statistics import RELATION_TYPES
 from transher.kernels import Known
-from transher.models.model import Side
-from transher.models.scorer import slices
-from transher.prediction.top import top_candidates
-from transher.run import Run
+from transher.runs.run import Run
 from transher.serving.facts import Facts
 
 _WORK = 4_000_000_000  # coordinates: about a second on two cores
@@ -62,8 +61,7 @@ def ask(
 ) -> list[Predicted]:  # fmt: skip
     """The best answers to each of B queries of one side, best first. anchors, relations, base_rates: (B,). An entity is
     no answer to a question about itself, unless the relation joins some entity with itself."""
-    scores, ids = top_candidates(
-        run.scorer, _tensor(anchors), _tensor(relations), side, min(top + 1, run.scorer.entity_count),
+    scores, ids = run.scorer.best(_tensor(anchors), _tensor(relations), side, min(top + 1, run.scorer.entity_count),
         _known(facts, anchors, relations, side) if hide else None,
     )  # fmt: skip
     found = [
@@ -128,9 +126,7 @@ def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int
     excluded = Known(torch.from_numpy(offsets[:-1].copy()), torch.from_numpy(offsets[1:].copy()), _tensor(places).int())
     with torch.no_grad():
         query = run.scorer.query(_tensor(anchors), _tensor(relations), side)
-        chunks = (
-            (part.start, run.scorer.candidates(_tensor(candidates[part]))) for part in slices(len(candidates), _ROWS)
-        )
+        chunks = ((part.start, run.scorer.rows(_tensor(candidates[part]))) for part in slices(len(candidates), _ROWS))
         size = min(len(candidates), max(4, -(-4 * top // len(anchors))))
         scores, found = run.scorer.model.best(query, chunks, size, excluded)
     ids = torch.where(found >= 0, torch.from_numpy(candidates.astype(np.int64))[found.clamp_min(0)], -1)
@@ -141,7 +137,7 @@ def missing_facts(run: Run, facts: Facts, types: NDArray[np.int8], relation: int
 @torch.no_grad()
 def similar(run: Run, entity: int, top: int) -> list[tuple[int, float]]:
     """The entities whose embeddings point most nearly the same way, with the cosine."""
-    own = torch.nn.functional.normalize(run.scorer.candidates(_tensor(np.array([entity]))), dim=-1)[0]
+    own = torch.nn.functional.normalize(run.scorer.rows(_tensor(np.array([entity]))), dim=-1)[0]
     best: list[tuple[float, int]] = []
     for first, rows in run.scorer.chunks():
         cosines = (rows @ own) / rows.norm(dim=-1).clamp_min(1e-12)

@@ -11,11 +11,12 @@ from typing import Any, cast
 import numpy as np
 import torch
 
+from transher.answering.evidence import explain_ids
 from transher.deadline import check_deadline, made_once
 from transher.errors import TransherError
+from transher.graph.graph import Side
 from transher.graph.vocabulary import Vocabulary
-from transher.prediction.evidence import explain_ids
-from transher.run import Run
+from transher.runs.run import Run
 from transher.serving import asking
 from transher.serving import schemas as s
 from transher.serving.asking import Predicted
@@ -127,13 +128,13 @@ class Explorer(Naming):
         """Many at once: those for the same side go by the table together. What cannot be answered has an exception."""
         start = time.perf_counter()
         answers: list[s.Answers | Exception] = [TransherError("not answered")] * len(queries)
-        groups: dict[tuple[s.Side, bool], list[tuple[int, int, int]]] = {}
+        groups: dict[tuple[Side, bool], list[tuple[int, int, int]]] = {}
         for place, query in enumerate(queries):
             check_deadline()
             try:
                 match query.head, query.relation, query.tail:
                     case (str(anchor), str(relation), None):
-                        key: tuple[s.Side, bool] = ("tail", query.known == "hide")
+                        key: tuple[Side, bool] = ("tail", query.known == "hide")
                     case (None, str(relation), str(anchor)):
                         key = ("head", query.known == "hide")
                     case _:

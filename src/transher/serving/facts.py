@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transher.graph.encoding import triple_keys
-from transher.graph.graph import Graph
+from transher.graph.graph import Graph, Side
 from transher.graph.known import KnownAnswers
-from transher.models.model import Side
 
 Ids = NDArray[np.int32]
 MOSTLY = 0.5

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from transher.errors import TransherError
 from transher.graph.statistics import RELATION_TYPES, relation_types
-from transher.run import Run
+from transher.runs.run import Run
 from transher.serving import schemas as s
 from transher.serving.asking import Predicted
 from transher.serving.facts import Facts

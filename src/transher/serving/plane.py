@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transher.run import Run
+from transher.runs.run import Run
 from transher.serving.facts import Facts
 
 Colour = Literal["type", "community", "degree"]
@@ -36,7 +36,7 @@ class Plane:
         generator = np.random.default_rng(0)
         fitted = np.sort(generator.permutation(count)[:_FITTED])
         with torch.no_grad():
-            rows = run.scorer.candidates(torch.from_numpy(fitted)).float()
+            rows = run.scorer.rows(torch.from_numpy(fitted)).float()
             self._centre = rows.mean(0)
             rows = rows - self._centre
             values, vectors = torch.linalg.eigh(rows.T @ rows)
@@ -102,7 +102,7 @@ class Plane:
 
     @torch.no_grad()
     def _rows(self, ids: NDArray[np.integer[Any]]) -> Tensor:
-        seen = self._run.scorer.candidates(torch.from_numpy(np.asarray(ids, dtype=np.int64)))
+        seen = self._run.scorer.rows(torch.from_numpy(np.asarray(ids, dtype=np.int64)))
         return seen.float() - self._centre
 
     def _chosen(self, generator: np.random.Generator) -> NDArray[np.int64]:

@@ -6,6 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from transher.graph.graph import Side
+
 NAME_LENGTH = 500
 TOP = 100
 BATCH = 64
@@ -15,7 +17,6 @@ BaseRate = Annotated[
     float | None,
     Field(gt=0, lt=1, description="How many of the triples that are asked about hold; without it, as calibrated."),
 ]
-Side = Literal["head", "tail"]
 
 
 class Problem(BaseModel):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from transher.errors import UsageError
-from transher.run import load
+from transher.runs.run import load
 
 try:
     import uvicorn

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from transher import kernels
 from transher.errors import TransherError
-from transher.graph.graph import Graph
+from transher.graph.graph import SIDES, Graph, Side
 from transher.graph.known import KnownAnswers
-from transher.models.model import SIDES, Side
-from transher.models.scorer import asked_as
+from transher.models.embeddings import asked_as
 from transher.training.recipe import TrainingSettings
 
 _ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4  # purposes; _ORDER takes two, one per side

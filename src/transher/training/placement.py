@@ -9,12 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transher.graph.graph import Graph, Triples
+from transher.graph.graph import SIDES, Graph, Triples
 from transher.graph.growing import Growth
 from transher.graph.known import KnownAnswers
+from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables
-from transher.models.model import SIDES, Model
-from transher.models.scorer import Scorer
+from transher.models.model import Model
 from transher.training.batches import Batches
 from transher.training.loss import batch_loss
 from transher.training.recipe import Recipe
@@ -25,13 +25,13 @@ _ANALOGUES = 50  # entities that a triple of a new one may lend the rows of
 _NOISE = 0.01  # of the rows' spread: new entities with the same neighbours must be able to part
 
 
-def place(scorer: Scorer, old: Graph, growth: Growth, recipe: Recipe, steps: int = PLACEMENT_STEPS) -> Scorer:
+def place(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe, steps: int = PLACEMENT_STEPS) -> Embeddings:
     """A scorer of the grown graph: old rows as they were, new ones put where their triples want them."""
     entities, relations = _started(scorer, old, growth, recipe)
     free_entities = torch.arange(len(entities)) >= growth.old_entities
     ids = torch.arange(len(relations)) % len(growth.graph.relations)
     _settle(scorer.model, entities, relations, free_entities, ids >= growth.old_relations, growth, recipe, steps)
-    return Scorer(scorer.model, entities, relations, len(growth.graph.relations), scorer.reciprocal)
+    return Embeddings(scorer.model, entities, relations, scorer.reciprocal)
 
 
 def widened(rows: Tensor, growth: Growth, fresh: Tensor) -> Tensor:
@@ -43,7 +43,7 @@ def widened(rows: Tensor, growth: Growth, fresh: Tensor) -> Tensor:
     return torch.cat([piece for pair in zip(parts, more, strict=True) for piece in pair])
 
 
-def _started(scorer: Scorer, old: Graph, growth: Growth, recipe: Recipe) -> tuple[Tensor, Tensor]:
+def _started(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Both tables with rows for what is new, before any training."""
     copies = 2 if scorer.reciprocal else 1
     drawn_entities, drawn_relations = initial_tables(
@@ -56,7 +56,7 @@ def _started(scorer: Scorer, old: Graph, growth: Growth, recipe: Recipe) -> tupl
     )
 
 
-def _entity_starts(scorer: Scorer, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
+def _entity_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
     """The mean row of those that stand where a new entity stands: for (new, r, t) the known heads of (?, r, t), or the
     heads of r if t is new to it. `drawn`, (new, d), is for those that share nothing with anyone."""
     totals, counts = torch.zeros_like(drawn), torch.zeros(len(drawn))
@@ -79,7 +79,7 @@ def _entity_starts(scorer: Scorer, old: Graph, growth: Growth, drawn: Tensor) ->
     return torch.where(counts[:, None] > 0, totals / counts.clamp_min(1)[:, None] + noise, drawn)
 
 
-def _relation_starts(scorer: Scorer, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
+def _relation_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
     """The row of the old relation that has most heads and tails in common; `drawn` where none has any."""
     rows = drawn.clone()
     for number in range(growth.new_relations):

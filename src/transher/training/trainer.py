@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from transher import kernels
-from transher.errors import TransherError
+from transher.errors import Diverged, Interrupted
 from transher.evaluation import evaluate
 from transher.evaluation.ranking import Known, known_answers
 from transher.graph.graph import Graph
 from transher.models import build_model
+from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables, put_at_margin
-from transher.models.scorer import Scorer
 from transher.training.batches import Batch, Batches
 from transher.training.checkpoints import Progress, load_state, save_model, save_state
 from transher.training.history import History
@@ -32,14 +32,6 @@ from transher.training.table import TABLES, Table
 from transher.training.watcher import Report, Watcher
 
 _AVERAGE_EVERY = 16  # steps: an average passes over whole tables
-
-
-class Diverged(TransherError):
-    """The loss is no longer a number."""
-
-
-class Interrupted(TransherError):
-    """Somebody asked the training to stop; all is saved."""
 
 
 class Trainer:
@@ -74,14 +66,8 @@ class Trainer:
         self._stopping = threading.Event()
 
     @property
-    def scorer(self) -> Scorer:
-        return Scorer(
-            self.model,
-            self.entities.learned,
-            self.relations.learned,
-            len(self.graph.relations),
-            self.recipe.model.reciprocal,
-        )
+    def scorer(self) -> Embeddings:
+        return Embeddings(self.model, self.entities.learned, self.relations.learned, self.recipe.model.reciprocal)
 
     def run(self, watcher: Watcher | None = None) -> None:
         """Train to the end. Raises `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""

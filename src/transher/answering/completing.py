@@ -1,0 +1,110 @@
+"""A completion that goes to a file, can be stopped, and goes on where it stood."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from safetensors import SafetensorError, safe_open
+
+from transher.answering.completion import Progress, Search, Standing, Wanted, reasons
+from transher.answering.facts import Facts, refuse_unknown_ending, write_facts
+from transher.errors import InputError, Interrupted
+from transher.files import read_safetensors_header, safetensors_is_whole, sha256, write_safetensors
+from transher.training.checkpoints import MODEL_FILE
+
+if TYPE_CHECKING:
+    from transher.runs.run import Run
+
+_SAVE_EVERY = 30.0  # seconds
+_ARRAYS = ("triples", "scores", "log_odds")
+
+
+@dataclass(frozen=True)
+class CompletionSummary:
+    """What a completion did."""
+
+    out: str
+    facts: int
+    pairs: int  # that were looked at
+    relations: int
+    highest_probability: float | None
+    lowest_probability: float | None
+    seconds: float  # of this session
+    resumed: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def complete_to_file(
+    run: Run, out: Path, wanted: Wanted, *, evidence: bool = False, progress: Progress | None = None
+) -> CompletionSummary:
+    """Write the facts that are wanted to `out`. Ctrl-C leaves a state file beside it, from which the same request goes
+    on; a kill loses at most half a minute. The state of another request is set aside."""
+    refuse_unknown_ending(out)
+    started = saved = time.monotonic()
+    state = out.with_name(f".{out.name}.state")
+    fingerprint = _fingerprint(run, wanted)
+    search = Search(run, wanted)
+    before = standing = _load(state, fingerprint)
+    try:
+        for standing in search.standings(before):
+            if progress is not None:
+                progress(standing.pairs, search.pairs)
+            if time.monotonic() - saved > _SAVE_EVERY:
+                _save(state, standing, fingerprint)
+                saved = time.monotonic()
+    except KeyboardInterrupt:
+        if standing is not None:
+            _save(state, standing, fingerprint)
+        done = 0 if standing is None else standing.pairs
+        raise Interrupted(
+            f"stopped after {done:,} of {search.pairs:,} pairs; the same command goes on from there."
+        ) from None
+    facts = Facts.none() if standing is None else standing.facts
+    write_facts(out, run.graph, facts, reasons(run, facts, progress) if evidence else None)
+    state.unlink(missing_ok=True)
+    probabilities = facts.probabilities
+    return CompletionSummary(
+        out=str(out),
+        facts=len(facts),
+        pairs=search.pairs,
+        relations=len(wanted.relations),
+        highest_probability=float(probabilities[0]) if len(facts) else None,
+        lowest_probability=float(probabilities[-1]) if len(facts) else None,
+        seconds=time.monotonic() - started,
+        resumed=before is not None,
+    )
+
+
+def _fingerprint(run: Run, wanted: Wanted) -> str:
+    """What a state file must have been written for: the same weights and the same request."""
+    return json.dumps({"model": sha256(run.folder / MODEL_FILE), **asdict(wanted)}, sort_keys=True)
+
+
+def _save(path: Path, standing: Standing, fingerprint: str) -> None:
+    arrays = {name: getattr(standing.facts, name) for name in _ARRAYS}
+    metadata = {"request": fingerprint, "units": str(standing.units), "pairs": str(standing.pairs)}
+    write_safetensors(path, arrays, metadata)
+
+
+def _load(path: Path, fingerprint: str) -> Standing | None:
+    if not path.is_file():
+        return None
+    try:
+        metadata = read_safetensors_header(path)[0]["__metadata__"]
+        if metadata["request"] != fingerprint:
+            return None
+        if not safetensors_is_whole(path):
+            raise ValueError("its content does not have its hash")
+        with safe_open(path, framework="np") as file:
+            facts = Facts(*(file.get_tensor(name) for name in _ARRAYS))
+        return Standing(int(metadata["units"]), int(metadata["pairs"]), facts)
+    except (SafetensorError, ValueError, KeyError, OSError) as error:
+        raise InputError(
+            f"is not the state of a completion ({error}).", file=path, remedy="Delete it to start over."
+        ) from None

@@ -1,0 +1,1 @@
+"""The command line: options, display, and one thin function per command."""

@@ -1,0 +1,145 @@
+"""What the commands share: errors as exit codes, common options, loading a run, printing JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from errno import ENOSPC
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from transher.errors import Interrupted, TransherError, UsageError
+
+if TYPE_CHECKING:
+    from transher.graph import Graph
+    from transher.runs.run import Run
+    from transher.training.recipe import Recipe
+
+
+class Failure(click.ClickException):
+    """An error of the package as click tells it: exit code 2 for usage, 130 for a training that was asked to stop, and
+    1 for all else."""
+
+    def __init__(self, error: TransherError) -> None:
+        super().__init__(str(error))
+        self.code = 130 if isinstance(error, Interrupted) else 2 if isinstance(error, UsageError) else 1
+
+    def show(self, file: Any = None) -> None:
+        click.echo(f"Error: {self.format_message()}", file=file, err=file is None)
+
+    @property
+    def exit_code(self) -> int:  # type: ignore[override]
+        return self.code
+
+
+class Commands(click.Group):
+    """Turns the package's errors into a line on standard error and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except TransherError as error:
+            raise Failure(error) from error
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            remedy = " What was saved before is whole: free some space and go on." if error.errno == ENOSPC else ""
+            where = f"{error.filename}: " if error.filename else ""
+            raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
+
+
+READING_OPTIONS = (
+    click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
+    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
+    click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
+    click.option("--entity-names", type=click.Path(path_type=Path), help="File: identifier, name, description."),
+    click.option("--relation-names", type=click.Path(path_type=Path), help="The same for relations."),
+)
+
+
+def reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a graph of one's own may need to be read; benchmarks need none of it."""
+    for option in reversed(READING_OPTIONS):
+        command = option(command)
+    return command
+
+
+as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
+run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
+base_rate_option = click.option(
+    "--base-rate",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Share of triples that hold among those you ask about; by default 1 in 11, and for completing an estimate.",
+)
+
+
+def load_run(folder: Path) -> Run:
+    from transher.cli.display import note
+    from transher.runs.run import load
+
+    run = load(folder)
+    if run.manifest is None:
+        note(
+            f"{folder} is not finished: these are its best weights so far. "
+            f"Go on with: transher train --out {folder} --resume"
+        )
+    return run
+
+
+def open_graph(name: str, reading: dict[str, Any]) -> Graph:
+    """The graph that an argument names, with `reading` options for one of the user's own."""
+    from transher.cli.display import download_bar, note
+    from transher.graph import load_graph
+
+    given = {key: value for key, value in reading.items() if value is not None}
+    if "columns" in given:
+        parts = given["columns"].split(",")
+        given["columns"] = [int(part) for part in parts] if all(part.isdigit() for part in parts) else parts
+    with download_bar() as update:
+        graph = load_graph(name, progress=update, **given)
+    for line in graph.load_report.lines() if graph.load_report else ():
+        note(line)
+    return graph
+
+
+def choose_recipe(
+    graph: Graph, model: str | None, recipe_name: str | None, settings: tuple[str, ...], seed: int | None
+) -> tuple[Recipe, str]:
+    """The recipe that the flags ask for, and a sentence on where it comes from."""
+    from transher.training.defaults import default_recipe
+    from transher.training.recipe import Recipe
+
+    if recipe_name is not None:
+        if model is not None:
+            settings = (f"model.name={model}", *settings)
+        recipe, reason = Recipe.load(recipe_name), f"Recipe {recipe_name}:"
+    else:
+        recipe = default_recipe(graph, model or "transher")
+        reason = (
+            f"Settings for {graph.name}, chosen from its size ({len(graph.entities):,} entities, "
+            f"{len(graph.train):,} training triples); change any with --set:"
+        )
+    if seed is not None:
+        settings = (*settings, f"training.seed={seed}")
+    return recipe.with_settings(settings), reason
+
+
+def use_threads(count: int | None) -> None:
+    if count is not None:
+        import pyarrow
+        import torch
+
+        torch.set_num_threads(count)
+        pyarrow.set_cpu_count(count)
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as JSON has them."""
+    return value.item() if hasattr(value, "item") else str(value)

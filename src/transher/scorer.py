@@ -1,0 +1,146 @@
+"""A scorer: anything that gives a score to every candidate of a query. Embeddings are one; rules and blends are others.
+
+Evaluation, answering, completion and serving know nothing else. A new kind of scorer has to say how many entities and
+relations it has, and its `scores`; all that is slow that way has a default that it may replace.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transher.deadline import slices
+from transher.errors import TransherError
+from transher.graph.graph import Side
+from transher.graph.known import KnownAnswers
+from transher.kernels import Known, merge_best
+
+if TYPE_CHECKING:
+    from transher.models.embeddings import Embeddings
+
+# Scores of some queries against all entities: 64 MB in single precision.
+SCORES = 1 << 24
+# Scores compared at a time: 1 MB, which stays in the processor's cache.
+_COMPARED = 1 << 18
+
+
+class Scorer(ABC):
+    """Scores by id. anchors and relations are int64 (B,), and `side` is the end that is asked for. Higher is better."""
+
+    @property
+    @abstractmethod
+    def entity_count(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def relation_count(self) -> int: ...
+
+    @property
+    def sides_differ(self) -> bool:
+        """Whether a triple has one score as an answer to (h, r, ?) and another as an answer to (?, r, t)."""
+        return False
+
+    @property
+    def embeddings(self) -> Embeddings | None:
+        """The vectors behind the scores, for maps and similar entities; None where there are none."""
+        return None
+
+    @abstractmethod
+    def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
+        """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given."""
+
+    def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
+        """Scores (B, m) of B queries, each against candidates of its own (B, m)."""
+        rows = zip(anchors.split(1), relations.split(1), candidates, strict=True)
+        parts = [self.scores(anchor, relation, side, own) for anchor, relation, own in rows]
+        return torch.cat(parts) if parts else torch.empty(candidates.shape)
+
+    def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
+        """Scores (n,) of triples (n, 3) as answers for `side`."""
+        anchors, relations, answers = asked_columns(triples.long(), side)
+        return self.score_own(anchors, relations, side, answers[:, None])[:, 0]
+
+    @property
+    def queries_at_a_time(self) -> int:
+        """How many queries `count_better` and `best` take in bounded memory."""
+        return max(1, SCORES // max(1, self.entity_count))
+
+    def best(
+        self, anchors: Tensor, relations: Tensor, side: Side, count: int, excluded: Known | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores and ids (B, count) of the best candidates that are not excluded, best first; equal scores by ascending
+        id. Where there are fewer candidates, the rest is −inf and −1."""
+        excluded = excluded or Known.none(len(anchors))
+        last = torch.iinfo(torch.int64).max
+        parts = []
+        for part in slices(len(anchors), self.queries_at_a_time):
+            scores = self.scores(anchors[part], relations[part], side)
+            hidden = Known(excluded.starts[part], excluded.ends[part], excluded.ids)
+            nothing = torch.full((len(scores), count), -torch.inf), torch.full((len(scores), count), last)
+            parts.append(merge_best(scores, 0, hidden, *nothing))
+        if not parts:
+            return torch.empty(0, count), torch.empty(0, count, dtype=torch.int64)
+        ids = torch.cat([found for _, found in parts])
+        return torch.cat([scores for scores, _ in parts]), ids.masked_fill(ids == last, -1)
+
+    def count_better(
+        self, anchors: Tensor, relations: Tensor, answers: Tensor, side: Side, known: Known
+    ) -> tuple[Tensor, Tensor]:
+        """How many entities, other than the answer (B,) and the known answers, score above it and how many the same:
+        int64 (B,), (B,). B is at most `queries_at_a_time`."""
+        queries, query_of, known = distinct_queries(anchors, relations, known)
+        return count_in_matrix(self.scores(*queries, side), query_of, answers, known)
+
+
+def asked_columns(triples: Tensor, side: Side) -> tuple[Tensor, Tensor, Tensor]:
+    """Anchors, relations and answers (n,) of triples (n, 3) when `side` is asked for."""
+    heads, relations, tails = triples.unbind(1)
+    return (heads, relations, tails) if side == "tail" else (tails, relations, heads)
+
+
+def as_known(index: KnownAnswers, anchors: NDArray[Any], relations: NDArray[Any]) -> Known:
+    """The known answers of B queries, by reference into the index."""
+    starts, ends = (torch.from_numpy(bounds) for bounds in index.ranges(anchors, relations))
+    return Known(starts, ends, torch.from_numpy(index.answers))
+
+
+def distinct_queries(anchors: Tensor, relations: Tensor, known: Known) -> tuple[tuple[Tensor, Tensor], Tensor, Known]:
+    """Each query once: anchors and relations (D,), which of them each of the B queries is, and their known answers."""
+    distinct, query_of = torch.unique(torch.stack([anchors, relations], 1), dim=0, return_inverse=True)
+    first = torch.empty(len(distinct), dtype=torch.int64)
+    first[query_of] = torch.arange(len(anchors))  # any of its occurrences
+    return (distinct[:, 0], distinct[:, 1]), query_of, Known(known.starts[first], known.ends[first], known.ids)
+
+
+def count_in_matrix(scores: Tensor, query_of: Tensor, answers: Tensor, known: Known) -> tuple[Tensor, Tensor]:
+    """As `Scorer.count_better`, from the scores (D, entities) of distinct queries, of which `query_of` (B,) names one
+    for each answer (B,). The answer's score comes from the same matrix as its rivals', so equal candidates tie exactly.
+    Writes into `scores`."""
+    refuse_nan(scores)
+    # NumPy counts true values as they are; torch's sum first copies each to eight bytes, and takes far longer.
+    matrix, rows, ids = scores.numpy(), query_of.numpy(), answers.numpy()
+    own = matrix[rows, ids][:, None]
+    # A removed candidate becomes NaN, which is neither better than anything nor equal to anything.
+    removed_of, removed = known.pairs()
+    matrix[removed_of.numpy(), removed.numpy()] = np.nan
+    better, tied = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    for part in slices(len(rows), max(1, _COMPARED // max(1, matrix.shape[1]))):
+        rivals = matrix[rows[part]]
+        rivals[np.arange(len(rivals)), ids[part]] = np.nan
+        better[part] = np.count_nonzero(rivals > own[part], axis=1)
+        tied[part] = np.count_nonzero(rivals == own[part], axis=1)
+    return torch.from_numpy(better), torch.from_numpy(tied)
+
+
+def refuse_nan(scores: Tensor) -> None:
+    """NaN compares as false with everything, so a broken model would seem to rank every answer first."""
+    if scores.numel() and bool(scores.amax().isnan()):
+        raise TransherError(
+            "The model gives scores that are not a number (NaN), so its answers cannot be ranked. Its training has "
+            "diverged: train again with a smaller learning rate, or go back to an earlier checkpoint."
+        )
