@@ -5,11 +5,12 @@
 
 namespace transher {
 
-// out[i] = table[ids[i]], rows of `bytes` bytes.
-void gather_rows(int threads, const char* table, const std::int64_t* ids, long count, long bytes, char* out);
+// out[i] = table[ids[i]], rows of k floats.
+void gather_rows(int threads, const float* table, const std::int64_t* ids, long count, long k, float* out);
 
-// valid[b, n] = 0 where negatives[n] is among answers[starts[b] … ends[b]−1]; the other entries stay.
-void mask_known(int threads, unsigned char* valid, const std::int64_t* negatives, long B, long N, const std::int64_t* starts,
+// valid[b, n] = 0 where negatives[n] is among answers[starts[b] … ends[b]−1]; the other entries stay. On the caller's thread
+// alone: batches are made while a step computes, and the step would lose the other threads for as long.
+void mask_known(unsigned char* valid, const std::int64_t* negatives, long B, long N, const std::int64_t* starts,
                 const std::int64_t* ends, const std::int32_t* answers);
 
 }  // namespace transher

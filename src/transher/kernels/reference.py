@@ -155,9 +155,17 @@ def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, w
 
 
 def adam_rows(
-    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float,
-    eps: float, step: int,
-) -> None:  # fmt: skip
+    weight: Tensor,
+    m: Tensor,
+    v: Tensor,
+    ids: Tensor,
+    gradient: Tensor,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    step: int,
+) -> None:
     """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
     first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
     second = v[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
