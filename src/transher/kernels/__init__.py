@@ -17,7 +17,7 @@ from transher.kernels.distances import (
 from transher.kernels.known import Known
 from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
-from transher.kernels.pools import run_length
+from transher.kernels.pools import pool_count, run_length
 from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
     count_better,
@@ -42,6 +42,7 @@ __all__ = [
     "mask_known",
     "merge_best",
     "normalise",
+    "pool_count",
     "root",
     "run_length",
     "scaled_l1_batch",
