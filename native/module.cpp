@@ -326,6 +326,13 @@ void define_training(nb::module_& module) {
         call.below("ids", chosen_rows, call['U'], call['n']);
         backend().normalise_rows(count, rows, chosen_rows, call['U'], call['k'], rows);
     });
+    module.def("distinct", [](Given ids, std::int64_t bound, Given found, Given places) {
+        Call call("distinct");
+        Ids all = call.below("ids", call.tensor<std::int64_t>("ids", ids, "n"), call['n'], call.within("bound", bound, 0));
+        auto *into = call.tensor<std::int64_t>("found", found, "n"), *place = call.tensor<std::int64_t>("places", places, "n");
+        release free;
+        return transher::distinct(all, call['n'], bound, into, place);
+    });
     module.def("mask_known", [](Given valid, Given negatives, Given starts, Given ends, Given ids) {
         Call call("mask_known");
         unsigned char* counted = call.tensor<unsigned char>("valid", valid, "BN");

@@ -65,13 +65,57 @@ void gather_rows(int threads, const float* table, const std::int64_t* ids, long 
         &context);
 }
 
+long distinct(const std::int64_t* ids, long count, long bound, std::int64_t* found, std::int64_t* places) {
+    const long words = bound / 64 + 1;
+    auto* bits = static_cast<std::uint64_t*>(scratch(slot_bytes, words * (sizeof(std::uint64_t) + sizeof(std::int64_t))));
+    auto* before = reinterpret_cast<std::int64_t*>(bits + words);  // how many distinct ids lie in earlier words
+    std::memset(bits, 0, words * sizeof(std::uint64_t));
+    for (long i = 0; i < count; ++i) bits[ids[i] >> 6] |= std::uint64_t(1) << (ids[i] & 63);
+    long total = 0;
+    for (long word = 0; word < words; ++word) {
+        before[word] = total;
+        for (std::uint64_t left = bits[word]; left; left &= left - 1) found[total++] = word * 64 + __builtin_ctzll(left);
+    }
+    for (long i = 0; i < count; ++i) {
+        const std::uint64_t lower = (std::uint64_t(1) << (ids[i] & 63)) - 1;
+        places[i] = before[ids[i] >> 6] + __builtin_popcountll(bits[ids[i] >> 6] & lower);
+    }
+    return total;
+}
+
 void mask_known(unsigned char* valid, const std::int64_t* negatives, long B, long N, const std::int64_t* starts,
                 const std::int64_t* ends, const std::int32_t* answers) {
     const Places places(negatives, N);
-    for (long b = 0; b < B; ++b)
-        for (std::int64_t i = starts[b]; i < ends[b]; ++i)
-            if (places.may_have(answers[i]))
-                for (long n = places.first(answers[i]); n >= 0; n = places.next(n)) valid[b * N + n] = 0;
+    // A query with many answers is likely to stand in a batch several times: what it masks is remembered by its start.
+    struct Masked {
+        std::int64_t start = -1, end = 0;
+        std::size_t first = 0, last = 0;  // of `members`
+    };
+    constexpr std::int64_t many = 32;
+    std::size_t size = 16;
+    while (size < 2 * static_cast<std::size_t>(B)) size *= 2;
+    std::vector<Masked> remembered(size);
+    std::vector<std::int32_t> members;
+    for (long b = 0; b < B; ++b) {
+        std::size_t slot = static_cast<std::uint64_t>(starts[b]) * 0x9E3779B97F4A7C15ull >> 20 & (size - 1);
+        while (remembered[slot].start >= 0 && (remembered[slot].start != starts[b] || remembered[slot].end != ends[b]))
+            slot = (slot + 1) & (size - 1);
+        Masked& known = remembered[slot];
+        if (known.start < 0) {
+            const std::size_t first = members.size();
+            for (std::int64_t i = starts[b]; i < ends[b]; ++i)
+                if (places.may_have(answers[i]))
+                    for (long n = places.first(answers[i]); n >= 0; n = places.next(n))
+                        members.push_back(static_cast<std::int32_t>(n));
+            if (ends[b] - starts[b] < many) {
+                for (std::size_t i = first; i < members.size(); ++i) valid[b * N + members[i]] = 0;
+                members.resize(first);
+                continue;
+            }
+            known = {starts[b], ends[b], first, members.size()};
+        }
+        for (std::size_t i = known.first; i < known.last; ++i) valid[b * N + members[i]] = 0;
+    }
 }
 
 }  // namespace transher

@@ -1,4 +1,4 @@
-// Rows and ids without arithmetic: gathering rows, and finding known answers in a pool of negatives.
+// Rows and ids without arithmetic: gathering rows, distinct ids, and known answers in a pool of negatives.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,10 @@ namespace transher {
 
 // out[i] = table[ids[i]], rows of k floats.
 void gather_rows(int threads, const float* table, const std::int64_t* ids, long count, long k, float* out);
+
+// The distinct among ids 0 … bound − 1, in ascending order, and the place of every id among them; gives how many there are.
+// One bit for each possible id: for the ids of a batch that is faster than sorting up to some four million entities.
+long distinct(const std::int64_t* ids, long count, long bound, std::int64_t* found, std::int64_t* places);
 
 // valid[b, n] = 0 where negatives[n] is among answers[starts[b] … ends[b]−1]; the other entries stay. On the caller's thread
 // alone: batches are made while a step computes, and the step would lose the other threads for as long.

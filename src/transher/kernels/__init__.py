@@ -25,7 +25,7 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adam_rows, gather_rows, mask_known, unit_rows
+from transher.kernels.rows import adam_rows, distinct, gather_rows, mask_known, unit_rows
 from transher.kernels.thinning import thin
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "complex_modulus_pairs",
     "complex_modulus_pools",
     "count_better",
+    "distinct",
     "gather_rows",
     "mask_known",
     "merge_best",

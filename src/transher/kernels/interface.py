@@ -131,6 +131,9 @@ class Native(Protocol):
     def unit_rows(self, threads: int, table: Tensor, ids: Tensor, /) -> None:
         """(n, k), in place; int64 (U,), distinct."""
 
+    def distinct(self, ids: Tensor, bound: int, found: Tensor, places: Tensor, /) -> int:
+        """All int64 (n,); found is filled to the number that is returned."""
+
     def mask_known(self, valid: Tensor, negatives: Tensor, starts: Tensor, ends: Tensor, ids: Tensor, /) -> None:
         """valid: bool (B, N), in place; negatives: int64 (N,); starts, ends: int64 (B,); ids: int32."""
 

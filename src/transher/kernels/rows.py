@@ -1,4 +1,4 @@
-"""Rows of the big tables: gathering them, updating them in place with Adam, and masking known answers in a pool."""
+"""Rows of the big tables: which of them a batch needs, gathering them, updating them in place, known answers in a pool."""
 
 from __future__ import annotations
 
@@ -53,6 +53,16 @@ def unit_rows(weight: Tensor, ids: Tensor) -> None:
         weight[ids] = torch.nn.functional.normalize(weight[ids])
         return
     native.loaded().unit_rows(native.threads(), weight, _ids(ids))
+
+
+def distinct(ids: Tensor, bound: int) -> tuple[Tensor, Tensor]:
+    """ids: int64 (n,), 0 … bound − 1 → the distinct ones, ascending (U,), and the place of each id among them (n,)."""
+    if native.module is None or ids.device.type != "cpu":
+        found, places = torch.unique(ids, return_inverse=True)
+        return found, places
+    ids = _ids(ids)
+    found, places = torch.empty_like(ids), torch.empty_like(ids)
+    return found[: native.module.distinct(ids, bound, found, places)], places
 
 
 def mask_known(valid: Tensor, negatives: Tensor, known: Known) -> None:
