@@ -36,9 +36,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     # The kernels themselves, without autograd: its share shows in the training step.
     sides: dict[str, Callable[[], Any]] = {name: _loop(kind, threads, counts) for kind, name in enumerate(LOOPS)}
     sides["forward kernel"] = lambda: kernels.scaled_l1_cross(q, s, e)
-    sides["backward kernel"] = lambda: module.scaled_l1_backward(
-        threads, (q, s), e, None, cross.upstream, (dq, ds), de
-    )
+    sides["backward kernel"] = lambda: module.scaled_l1_backward(threads, (q, s), e, None, cross.upstream, (dq, ds), de)
     memory = torch.ones((1 << 27) if settings.quick else (1 << 28))
     copy = torch.empty_like(memory)
     sides["read"] = lambda: module.read_all(threads, memory)

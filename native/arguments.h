@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace transher {
@@ -85,10 +86,13 @@ class Call {
         return PyTuple_GetItem(tuple.ptr(), which);
     }
 
-    // Row numbers: each must be at least 0 and less than `bound`.
-    const std::int64_t* below(const char* name, const std::int64_t* ids, long count, long bound) const {
+    // The address of int64 row numbers, each at least 0 and less than `bound`.
+    const std::int64_t* rows(const char* name, Given given, const char* shape, long bound) {
+        const std::int64_t* ids = tensor<std::int64_t>(name, given, shape);
+        long count = 1;
+        for (const char* letter = shape; *letter; ++letter) count *= (*this)[*letter];
         bool fits = true;  // one pass without a branch, then look for the culprit
-        for (long i = 0; i < count; ++i) fits &= static_cast<std::uint64_t>(ids[i]) < static_cast<std::uint64_t>(bound);
+        for (long i = 0; i < count; ++i) fits &= ids[i] >= 0 && ids[i] < bound;
         for (long i = 0; !fits && i < count; ++i)
             if (ids[i] < 0 || ids[i] >= bound)
                 throw nb::index_error(text(std::string(name) + " has index " + std::to_string(ids[i]) + " of a table of " +
@@ -96,9 +100,16 @@ class Call {
                                           .c_str());
         return ids;
     }
+    const std::int64_t* rows(const char* name, Maybe given, const char* shape, long bound) {
+        return given ? rows(name, *given, shape, bound) : nullptr;
+    }
 
-    // The size that a letter stands for.
-    long operator[](char letter) const { return sizes_[static_cast<unsigned char>(letter)]; }
+    // The size that a letter stands for, once a tensor has given it.
+    long operator[](char letter) const {
+        const long size = sizes_[static_cast<unsigned char>(letter)];
+        if (size == unknown) throw std::logic_error(text(std::string("no size yet for ") + letter));
+        return size;
+    }
     void set(char letter, long size) { sizes_[static_cast<unsigned char>(letter)] = size; }
 
     // A number within its bounds, both included.
@@ -151,9 +162,9 @@ class Call {
         std::string wanted, known;
         for (const char* letter = shape; *letter; ++letter) {
             wanted += (wanted.empty() ? "" : ", ") + std::string(1, *letter);
-            if ((*this)[*letter] != unknown)
-                known += (known.empty() ? ", with " : ", ") + std::string(1, *letter) + " = " +
-                         std::to_string((*this)[*letter]);
+            const long size = sizes_[static_cast<unsigned char>(*letter)];
+            if (size != unknown)
+                known += (known.empty() ? ", with " : ", ") + std::string(1, *letter) + " = " + std::to_string(size);
         }
         nb::object sizes = nb::steal(PySequence_Tuple(attribute(object, Torch::get().shape).ptr()));
         std::string given;

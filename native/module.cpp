@@ -74,11 +74,11 @@ class PyBatch {
         : call_("Batch"), tensors_{entity_rows, relation_rows, anchors, relations, answers, negatives, keep.value_or(nb::none())} {
         batch_.entity_rows = call_.tensor("entity_rows", entity_rows, "Uk");
         batch_.relation_rows = call_.tensor("relation_rows", relation_rows, "Vw");
-        batch_.anchors = rows("anchors", anchors, "B", call_['U']);
-        batch_.relations = rows("relations", relations, "B", call_['V']);
-        batch_.answers = rows("answers", answers, "B", call_['U']);
-        batch_.negatives = call_.tensor<std::int64_t>("negatives", negatives, "PN");
-        call_.below("negatives", batch_.negatives, call_.within("the number of pools", call_['P'], 1) * call_['N'], call_['U']);
+        batch_.anchors = call_.rows("anchors", Given(anchors), "B", call_['U']);
+        batch_.relations = call_.rows("relations", Given(relations), "B", call_['V']);
+        batch_.answers = call_.rows("answers", Given(answers), "B", call_['U']);
+        batch_.negatives = call_.rows("negatives", Given(negatives), "PN", call_['U']);
+        call_.within("the number of pools", call_['P'], 1);
         batch_.keep = call_.optional("keep", keep ? Maybe(*keep) : std::nullopt, "Bk");
         batch_.entity_count = call_['U'], batch_.relation_count = call_['V'], batch_.batch = call_['B'];
         batch_.pools = call_['P'], batch_.pool = call_['N'], batch_.k = call_['k'], batch_.relation_width = call_['w'];
@@ -108,7 +108,10 @@ class PyBatch {
                     *negatives = call_.tensor("d_negative", d_negative, "BN");
         float *entities = call_.tensor("d_entity_rows", d_entity_rows, "Uk"),
               *relations = call_.tensor("d_relation_rows", d_relation_rows, "Vw");
+        const long parts = (batch_.multiplier >= 0) + (batch_.scale >= 0) + (batch_.translation >= 0);
         release free;
+        if (parts * batch_.k < batch_.relation_width)  // columns that no part fills
+            std::memset(relations, 0, batch_.relation_count * batch_.relation_width * sizeof(float));
         backend().batch_backward(count, batch_, *workspace_, positives, negatives, entities, relations);
     }
 
@@ -119,9 +122,6 @@ class PyBatch {
     std::unique_ptr<Buffer> workspace_;
     bool computed_ = false;
 
-    Ids rows(const char* name, Given ids, const char* shape, long bound) {
-        return call_.below(name, call_.tensor<std::int64_t>(name, ids, shape), call_['B'], bound);
-    }
     long column(const char* name, std::optional<long> first) const {
         if (!first) return -1;
         if (*first < 0 || *first > call_['w'] - call_['k'])
@@ -133,14 +133,12 @@ class PyBatch {
 
 // Known answers of B queries: those of query b are ids[starts[b] … ends[b] − 1].
 struct Known {
-    Ids starts, ends;
     const std::int32_t* ids;
+    Ids starts, ends;
 
     Known(Call& call, Given starts_, Given ends_, Given ids_)
-        : starts(call.tensor<std::int64_t>("starts", starts_, "B")), ends(call.tensor<std::int64_t>("ends", ends_, "B")),
-          ids(call.tensor<std::int32_t>("known ids", ids_, "K")) {
-        call.below("starts", starts, call['B'], call['K'] + 1), call.below("ends", ends, call['B'], call['K'] + 1);
-    }
+        : ids(call.tensor<std::int32_t>("known ids", ids_, "K")), starts(call.rows("starts", starts_, "B", call['K'] + 1)),
+          ends(call.rows("ends", ends_, "B", call['K'] + 1)) {}
 };
 
 // Candidates first … first + N − 1 of all entities; the last id must be a number.
@@ -155,12 +153,11 @@ struct ScaledL1 {
     Ids ids;      // null also where there are ids, but none of them
     bool listed;  // whether ids are given
 
-    ScaledL1(Call& call, Given query, Given e_, Maybe ids_, const char* rows = "Uk")
+    ScaledL1(Call& call, Given query, Given e_, Maybe ids_)
         : q(call.tensor("q", call.member("query", query, 2, 0), "Bk")),
-          s(call.tensor("s", call.member("query", query, 2, 1), "Bk")), e(call.tensor("e", e_, rows)),
-          ids(call.optional<std::int64_t>("ids", ids_, "BN")), listed(ids_.has_value()) {
-        if (listed) call.below("ids", ids, call['B'] * call['N'], call['U']);
-        else call.set('N', call['U']);
+          s(call.tensor("s", call.member("query", query, 2, 1), "Bk")), e(call.tensor("e", e_, "Uk")),
+          ids(call.rows("ids", ids_, "BN", call['U'])), listed(ids_.has_value()) {
+        if (!listed) call.set('N', call['U']);
     }
 };
 
@@ -168,18 +165,20 @@ struct ComplexModulus {
     const float *q, *e;
     Ids ids;
 
-    ComplexModulus(Call& call, Given query, Given e_, Maybe ids_, const char* rows = "Uw")
-        : q(call.tensor("q", call.member("query", query, 1, 0), "Bw")), e(call.tensor("e", e_, rows)),
-          ids(call.optional<std::int64_t>("ids", ids_, "PN")) {
+    ComplexModulus(Call& call, Given query, Given e_, Maybe ids_)
+        : q(call.tensor("q", call.member("query", query, 1, 0), "Bw")), e(call.tensor("e", e_, "Uw")),
+          ids(call.rows("ids", ids_, "PN", call['U'])) {
         if (call['w'] % 2) call.value_error("rows of width " + std::to_string(call['w']) + " have no two halves");
         call.set('k', call['w'] / 2);
-        if (ids_) call.below("ids", ids, call.within("the number of pools", call['P'], 1) * call['N'], call['U']);
-        else call.set('P', 1), call.set('N', call['U']);
+        if (!ids_) call.set('P', 1), call.set('N', call['U']);
+        call.within("the number of pools", call['P'], 1);
     }
 };
 
-void no_ids(const Call& call, Maybe ids) {
-    if (ids) call.value_error("pairs take no ids");
+// Pairs: as many candidates as queries, candidate b for query b.
+void check_pairs(const Call& call, Maybe ids) {
+    if (ids || call['U'] != call['B'])
+        call.value_error("e has " + std::to_string(call['U']) + " rows for " + std::to_string(call['B']) + " queries, or ids");
 }
 
 void define_distances(nb::module_& module) {
@@ -208,8 +207,8 @@ void define_distances(nb::module_& module) {
     });
     module.def("scaled_l1_pairs", [](long threads, Given query, Given e, Maybe ids, Given out) {
         Call call("scaled_l1_pairs");
-        no_ids(call, ids);
-        const ScaledL1 of(call, query, e, ids, "Bk");
+        const ScaledL1 of(call, query, e, ids);
+        check_pairs(call, ids);
         float* distances = call.tensor("out", out, "B");
         const int count = call.threads(threads);
         release free;
@@ -217,8 +216,8 @@ void define_distances(nb::module_& module) {
     });
     module.def("scaled_l1_pairs_backward", [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
         Call call("scaled_l1_pairs_backward");
-        no_ids(call, ids);
-        const ScaledL1 of(call, query, e, ids, "Bk");
+        const ScaledL1 of(call, query, e, ids);
+        check_pairs(call, ids);
         const float* upstream = call.tensor("g", g, "B");
         float *dq = call.tensor("dq", call.member("d_query", d_query, 2, 0), "Bk"),
               *ds = call.tensor("ds", call.member("d_query", d_query, 2, 1), "Bk"), *d_e = call.tensor("de", de, "Bk");
@@ -248,8 +247,8 @@ void define_distances(nb::module_& module) {
     });
     module.def("complex_modulus_pairs", [](long threads, Given query, Given e, Maybe ids, Given out) {
         Call call("complex_modulus_pairs");
-        no_ids(call, ids);
-        const ComplexModulus of(call, query, e, ids, "Bw");
+        const ComplexModulus of(call, query, e, ids);
+        check_pairs(call, ids);
         float* distances = call.tensor("out", out, "B");
         const int count = call.threads(threads);
         release free;
@@ -258,8 +257,8 @@ void define_distances(nb::module_& module) {
     module.def("complex_modulus_pairs_backward",
                [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
                    Call call("complex_modulus_pairs_backward");
-                   no_ids(call, ids);
-                   const ComplexModulus of(call, query, e, ids, "Bw");
+                              const ComplexModulus of(call, query, e, ids);
+                              check_pairs(call, ids);
                    const float* upstream = call.tensor("g", g, "B");
                    float *dq = call.tensor("dq", call.member("d_query", d_query, 1, 0), "Bw"),
                          *d_e = call.tensor("de", de, "Bw");
@@ -298,11 +297,10 @@ void define_training(nb::module_& module) {
         Call call("adam_rows");
         float *weights = call.tensor("weight", weight, "nk"), *first = call.tensor("m", m, "nk"),
               *second = call.tensor("v", v, "nk");
-        Ids rows = call.tensor<std::int64_t>("ids", ids, "U");
+        Ids rows = call.rows("ids", ids, "U", call['n']);
         const float* g = call.tensor("gradient", gradient, "Uk");
         const int count = call.threads(threads);
         release free;
-        call.below("ids", rows, call['U'], call['n']);
         auto single = [](double x) { return static_cast<float>(x); };
         backend().adam_rows(count, weights, first, second, rows, g, call['U'], call['k'], single(rate), single(beta1),
                             single(beta2), single(1.0 - beta1), single(1.0 - beta2), single(epsilon), single(root_correction));
@@ -310,25 +308,23 @@ void define_training(nb::module_& module) {
     module.def("gather_rows", [](long threads, Given table, Given ids, Given out) {
         Call call("gather_rows");
         const float* from = call.tensor("table", table, "nk");
-        Ids rows = call.tensor<std::int64_t>("ids", ids, "U");
+        Ids rows = call.rows("ids", ids, "U", call['n']);
         float* to = call.tensor("out", out, "Uk");
         const int count = call.threads(threads);
         release free;
-        call.below("ids", rows, call['U'], call['n']);
         transher::gather_rows(count, from, rows, call['U'], call['k'], to);
     });
     module.def("unit_rows", [](long threads, Given table, Given ids) {
         Call call("unit_rows");
         float* rows = call.tensor("table", table, "nk");
-        Ids chosen_rows = call.tensor<std::int64_t>("ids", ids, "U");
+        Ids chosen_rows = call.rows("ids", ids, "U", call['n']);
         const int count = call.threads(threads);
         release free;
-        call.below("ids", chosen_rows, call['U'], call['n']);
         backend().normalise_rows(count, rows, chosen_rows, call['U'], call['k'], rows);
     });
     module.def("distinct", [](Given ids, std::int64_t bound, Given found, Given places) {
         Call call("distinct");
-        Ids all = call.below("ids", call.tensor<std::int64_t>("ids", ids, "n"), call['n'], call.within("bound", bound, 0));
+        Ids all = call.rows("ids", ids, "n", call.within("bound", bound, 0));
         auto *into = call.tensor<std::int64_t>("found", found, "n"), *place = call.tensor<std::int64_t>("places", places, "n");
         release free;
         return transher::distinct(all, call['n'], bound, into, place);

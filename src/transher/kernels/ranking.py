@@ -53,9 +53,7 @@ def scaled_l1_top(q: Tensor, s: Tensor, chunks: Iterable[Chunk], size: int, excl
             negated, ids = reference.merge_best(scores, first, excluded, -distances, ids)
             distances = -negated
             continue
-        native.loaded().scaled_l1_top(
-            native.threads(), q, s, candidates.contiguous(), first, *excluded, distances, ids
-        )
+        native.loaded().scaled_l1_top(native.threads(), q, s, candidates.contiguous(), first, *excluded, distances, ids)
     return distances, ids.masked_fill_(ids == torch.iinfo(torch.int64).max, -1)
 
 
