@@ -1,7 +1,8 @@
-"""What the kernels are given from outside: wrong shapes, types, layouts and indices are refused before memory is read."""
+"""The kernels' boundary: wrong shapes, types, layouts and indices are refused before any memory is read."""
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable
@@ -202,11 +203,10 @@ def test_a_size_that_does_not_fit_the_others_is_refused(name: str, argument: str
 @pytest.mark.parametrize(("name", "argument"), TENSORS)
 def test_too_many_or_too_few_dimensions_are_refused(name: str, argument: str) -> None:
     function, arguments = CALLS[name]
-    for change in (lambda tensor: tensor[None], lambda tensor: tensor.reshape(-1), lambda tensor: tensor.sum()):
-        given = arguments()
-        before = given[argument]
-        given[argument] = change(before).to(before.dtype)
-        if given[argument].shape != before.shape:
+    before: Tensor = arguments()[argument]
+    for wrong in (before[None], before.reshape(-1), before.sum().to(before.dtype)):
+        if wrong.shape != before.shape:
+            given = {**arguments(), argument: wrong}
             with pytest.raises((*REFUSED, RuntimeError)):  # torch's own, where it comes first
                 function(**given)
 
@@ -218,10 +218,8 @@ def test_another_type_never_reaches_the_native_module(name: str, argument: str, 
     function, arguments = CALLS[name]
     given = arguments()
     given[argument] = given[argument].to(dtype)
-    try:
+    with contextlib.suppress(*REFUSED, RuntimeError):
         function(**given)
-    except (*REFUSED, RuntimeError) as error:
-        assert str(error)
 
 
 @pytest.mark.parametrize("part", ["entity_rows", "relation_rows", "keep"])
@@ -358,10 +356,8 @@ def test_any_shapes_give_a_result_or_an_error(backend: str, name: str, data: st.
             given[argument] = torch.zeros(shape, dtype=value.dtype)
         elif isinstance(value, Known):
             given[argument] = known(data.draw(sizes), data.draw(sizes))
-    try:
+    with contextlib.suppress(*REFUSED, RuntimeError):
         function(**given)
-    except (*REFUSED, RuntimeError) as error:
-        assert str(error)
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -1,7 +1,7 @@
 """What the compiled module `_native` offers, as types: every call of it is checked against these.
 
-Tensors are contiguous and on the CPU, float32 unless a line says otherwise; `out`, `d_…` and other results are filled in
-place. The module checks type, device, layout, shape and indices of all of them (native/arguments.h), and raises
+Tensors are contiguous and on the CPU, float32 unless a line says otherwise; results (`out`, `d_…`) are filled in place.
+The module checks type, device, layout, shape and indices of all of them (native/arguments.h), and raises
 TypeError, ValueError or IndexError. A letter stands for one size within a call.
 """
 

@@ -1,4 +1,4 @@
-"""Rows of the big tables: which of them a batch needs, gathering them, updating them in place, known answers in a pool."""
+"""Rows of the big tables: which ones a batch needs, gathering them, updating them, and known answers in a pool."""
 
 from __future__ import annotations
 
