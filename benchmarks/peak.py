@@ -26,22 +26,20 @@ LOOPS = ("multiply-add", "forward", "backward")
 def measure(settings: Settings) -> dict[str, Any]:
     if native.module is None:
         return settings.record({"failed": "there is no native module"})
-    threads, lanes, k = native.threads(), native.module.lanes(), 512 if settings.quick else 1500
+    module = native.module
+    threads, lanes, k = native.threads(), module.lanes(), 512 if settings.quick else 1500
     say(f"{native.backend()}: {lanes} floats a vector, {threads} threads; kernels at {BATCH} × {NEGATIVES} × {k}")
     counts: dict[str, float] = {}
     cross = CrossAlone(kernels.scaled_l1_cross, BATCH, NEGATIVES, k)
     q, s, e = (tensor.detach() for tensor in cross.inputs)
-    gradients = [torch.empty_like(tensor) for tensor in (q, s, e)]
+    dq, ds, de = (torch.empty_like(tensor) for tensor in (q, s, e))
     # The kernels themselves, without autograd: its share shows in the training step.
     sides: dict[str, Callable[[], Any]] = {name: _loop(kind, threads, counts) for kind, name in enumerate(LOOPS)}
     sides["forward kernel"] = lambda: kernels.scaled_l1_cross(q, s, e)
-    sides["backward kernel"] = lambda: native.module.scaled_l1_backward(
-        threads, *(t.data_ptr() for t in (q, s, e, cross.upstream)), BATCH, NEGATIVES, k,
-        *(t.data_ptr() for t in gradients),
-    )  # fmt: skip
+    sides["backward kernel"] = lambda: module.scaled_l1_backward(threads, (q, s), e, None, cross.upstream, (dq, ds), de)
     memory = torch.ones((1 << 27) if settings.quick else (1 << 28))
     copy = torch.empty_like(memory)
-    sides["read"] = lambda: native.module.read_all(threads, memory.data_ptr(), memory.numel())
+    sides["read"] = lambda: module.read_all(threads, memory)
     sides["copy"] = lambda: copy.copy_(memory)
     times = in_turns(sides, settings, settings.left, rounds=8)
 
@@ -84,10 +82,10 @@ def _loop(kind: int, threads: int, counts: dict[str, float]) -> Callable[[], Non
     the kernels would look better than they are. How many vectors went through it is put into `counts`."""
     rounds = 2_000
     start = time.perf_counter()
-    native.module.peak(threads, kind, rounds)
+    native.loaded().peak(threads, kind, rounds)
     rounds = max(500, int(rounds * 0.005 / (time.perf_counter() - start)))
 
     def run() -> None:
-        counts[LOOPS[kind]] = native.module.peak(threads, kind, rounds)
+        counts[LOOPS[kind]] = native.loaded().peak(threads, kind, rounds)
 
     return run

@@ -30,7 +30,7 @@ def measure(settings: Settings) -> dict[str, Any]:
     for name, scorer in scorers.items():
         for count in (1, MANY):
             sides[f"{name}, {count}"] = _ours(scorer, anchors[:count], relations[:count])
-    sides["read"] = lambda: native.module.read_all(native.threads(), table.data_ptr(), table.numel())
+    sides["read"] = lambda: native.loaded().read_all(native.threads(), table.view(-1))
     faiss_sides, agrees = _faiss(table, scorers["transe"], anchors, relations)
     times = in_turns(sides | faiss_sides, settings, settings.left, rounds=4)
     return settings.record(

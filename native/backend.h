@@ -1,4 +1,5 @@
-// What each back end offers: the same functions, compiled three times for three kinds of processor.
+// What each back end offers: the same functions, compiled three times for three kinds of processor. Addresses come from
+// module.cpp, which has checked them.
 #pragma once
 
 #include <cstdint>
@@ -7,22 +8,24 @@
 
 namespace transher {
 
-// A batch of training queries against their answers and one shared pool of negatives, by rows of two small tables.
-// A column offset of −1 means that the model has no such part: the multiplier and the scale are then 1, the translation 0.
+// How many queries, one after the other, share a pool of negatives: query b goes with pool b / run_length(B, P), P ≥ 1.
+// Static, so that each back end has its own: see pool.h.
+static inline std::int64_t run_length(std::int64_t queries, std::int64_t pools) { return (queries + pools - 1) / pools; }
+
+// A batch of training queries against their answers and their pools of negatives, by rows of two small tables. A column
+// of −1 means that the model has no such part: the multiplier and the scale are then 1, the translation 0.
 struct Batch {
     const float* entity_rows;    // (U, k)
     const float* relation_rows;  // (V, relation_width)
     const std::int64_t* anchors;    // (B,) into entity_rows
     const std::int64_t* relations;  // (B,) into relation_rows
-    const std::int64_t* answers;    // (B,)
-    const std::int64_t* negatives;  // (pools, pool); query b goes with pool b / run
+    const std::int64_t* answers;    // (B,) into entity_rows
+    const std::int64_t* negatives;  // (pools, pool) into entity_rows
     const float* keep;              // (B, k) or null
     std::int64_t entity_count, relation_count, batch, pools, pool, k, relation_width;
     std::int64_t multiplier, scale, translation;  // columns of relation_rows
     float translation_sign, gamma;
     bool normalised;
-
-    std::int64_t run() const { return (batch + pools - 1) / pools; }
 };
 
 struct Backend {

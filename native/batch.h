@@ -55,7 +55,7 @@ inline float inverse_norm(const float* row, long k) {
 
 void batch_forward(int threads, const Batch& batch, Buffer& buffer, float* positive, float* negative) {
     Kept kept(batch, buffer);
-    long k = batch.k, U = batch.entity_count;
+    long k = batch.k, U = batch.entity_count, run = transher::run_length(batch.batch, batch.pools);
     const float* inverse = batch.normalised ? kept.inverse : nullptr;
     parallel(threads, ceil_divide(U, row_chunk), [&](long task, int) {
         long first = task * row_chunk, last = least(first + row_chunk, U);
@@ -79,7 +79,7 @@ void batch_forward(int threads, const Batch& batch, Buffer& buffer, float* posit
     Candidates anchors{batch.entity_rows, batch.anchors, inverse, batch.batch, k};
     Vector sign = Vector::all(batch.translation_sign);
     forward_panels(
-        threads, batch.batch, k, kept.candidates, batch.pool, batch.run(), kept.query_panels, negative, batch.pool, true,
+        threads, batch.batch, k, kept.candidates, batch.pool, run, kept.query_panels, negative, batch.pool, true,
         batch.gamma,
         [&](long b, const float*& q, const float*& s, float* row) {
             const float* relation = batch.relation_rows + batch.relations[b] * batch.relation_width;
@@ -171,7 +171,7 @@ void batch_backward(int threads, const Batch& batch, Buffer& buffer, const float
     long stride = ceil_divide(batch.pool, candidate_block) * candidate_block;  // from one packed pool to the next
     backward_columns(
         threads, batch.batch, batch.pools > 1 ? batch.pools * stride : batch.pool, kept.query_panels, kept.candidates,
-        d_negative, Sparse(threads, d_negative, nullptr, batch.batch, batch.pool, batch.run(), stride),
+        d_negative, Sparse(threads, d_negative, nullptr, batch.batch, batch.pool, transher::run_length(batch.batch, batch.pools), stride),
         [&](long group) {
             ColumnSums sums{kept.seen + group * entity_floats, d_seen + group * entity_floats,
                             d_relations + group * relation_floats};

@@ -1,29 +1,31 @@
-// The Python module. Tensors come as addresses: torch hands out `data_ptr()` in a fraction of the time that any exchange
-// protocol takes. Shapes, types and contiguity are checked on the Python side, in transher/kernels/native.py.
+// The Python module. Functions take torch tensors, results to be filled among them; arguments.h checks every one. The
+// types that Python code is checked against stand in transher/kernels/interface.py.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
 #include "backend.h"
 #include "rows.h"
 
 namespace nb = nanobind;
 using transher::Backend;
-using transher::Batch;
+using transher::Buffer;
+using transher::Call;
 
 namespace {
 
-using Address = std::uintptr_t;
-
-template <class T = float>
-T* at(Address address) {
-    return reinterpret_cast<T*>(address);
-}
+using transher::Given;
+using transher::Maybe;
+using Ids = const std::int64_t*;
+using release = nb::gil_scoped_release;
 
 std::vector<const Backend*> usable() {
     std::vector<const Backend*> found{transher::portable_backend()};
@@ -57,200 +59,351 @@ void choose(const std::string& name) {
     throw std::invalid_argument("no such back end on this processor: " + name);
 }
 
-void check(const std::int64_t* ids, std::int64_t count, std::int64_t bound) {
-    for (std::int64_t i = 0; i < count; ++i)
-        if (ids[i] < 0 || ids[i] >= bound)
-            throw std::out_of_range("index " + std::to_string(ids[i]) + " into a table of " + std::to_string(bound) + " rows");
+// A workspace is returned for the next batch: fresh memory costs page faults. Only ever touched with the interpreter's lock.
+std::vector<std::unique_ptr<Buffer>>& shelf() {
+    static auto* buffers = new std::vector<std::unique_ptr<Buffer>>;  // never freed: batches may outlive the module
+    return *buffers;
 }
 
-struct PyBatch : Batch {
-    PyBatch(const std::vector<Address>& tables, const std::vector<std::int64_t>& sizes,
-            const std::vector<std::int64_t>& columns, float sign, float margin, bool normalise) {
-        entity_rows = at(tables.at(0)), relation_rows = at(tables.at(1));
-        anchors = at<std::int64_t>(tables.at(2)), relations = at<std::int64_t>(tables.at(3));
-        answers = at<std::int64_t>(tables.at(4)), negatives = at<std::int64_t>(tables.at(5));
-        keep = at(tables.at(6));
-        entity_count = sizes.at(0), relation_count = sizes.at(1), batch = sizes.at(2), pools = sizes.at(3);
-        pool = sizes.at(4), k = sizes.at(5), relation_width = sizes.at(6);
-        multiplier = columns.at(0), scale = columns.at(1), translation = columns.at(2);
-        translation_sign = sign, gamma = margin, normalised = normalise;
-        check(anchors, batch, entity_count), check(relations, batch, relation_count);
-        check(answers, batch, entity_count), check(negatives, pools * pool, entity_count);
+// A batch between its forward and its backward pass. It holds on to its tensors, whose indices have been checked.
+class PyBatch {
+  public:
+    PyBatch(nb::object entity_rows, nb::object relation_rows, nb::object anchors, nb::object relations, nb::object answers,
+            nb::object negatives, std::optional<nb::object> keep, std::optional<long> multiplier, std::optional<long> scale,
+            std::optional<long> translation, float sign, float gamma, bool normalised)
+        : call_("Batch"), tensors_{entity_rows, relation_rows, anchors, relations, answers, negatives, keep.value_or(nb::none())} {
+        batch_.entity_rows = call_.tensor("entity_rows", entity_rows, "Uk");
+        batch_.relation_rows = call_.tensor("relation_rows", relation_rows, "Vw");
+        batch_.anchors = call_.rows("anchors", Given(anchors), "B", call_['U']);
+        batch_.relations = call_.rows("relations", Given(relations), "B", call_['V']);
+        batch_.answers = call_.rows("answers", Given(answers), "B", call_['U']);
+        batch_.negatives = call_.rows("negatives", Given(negatives), "PN", call_['U']);
+        call_.within("the number of pools", call_['P'], 1);
+        batch_.keep = call_.optional("keep", keep ? Maybe(*keep) : std::nullopt, "Bk");
+        batch_.entity_count = call_['U'], batch_.relation_count = call_['V'], batch_.batch = call_['B'];
+        batch_.pools = call_['P'], batch_.pool = call_['N'], batch_.k = call_['k'], batch_.relation_width = call_['w'];
+        batch_.multiplier = column("multiplier", multiplier), batch_.scale = column("scale", scale);
+        batch_.translation = column("translation", translation);
+        batch_.translation_sign = sign, batch_.gamma = gamma, batch_.normalised = normalised;
+        if (shelf().empty()) shelf().push_back(std::make_unique<Buffer>());
+        workspace_ = std::move(shelf().back());
+        shelf().pop_back();
+    }
+    PyBatch(const PyBatch&) = delete;
+    PyBatch& operator=(const PyBatch&) = delete;
+    ~PyBatch() { shelf().push_back(std::move(workspace_)); }
+
+    void forward(long threads, Given positive, Given negative) {
+        const int count = call_.threads(threads);
+        float *positives = call_.tensor("positive", positive, "B"), *negatives = call_.tensor("negative", negative, "BN");
+        release free;
+        backend().batch_forward(count, batch_, *workspace_, positives, negatives);
+        computed_ = true;
+    }
+
+    void backward(long threads, Given d_positive, Given d_negative, Given d_entity_rows, Given d_relation_rows) {
+        if (!computed_) call_.value_error("the backward pass needs what the forward pass leaves");
+        const int count = call_.threads(threads);
+        const float *positives = call_.tensor("d_positive", d_positive, "B"),
+                    *negatives = call_.tensor("d_negative", d_negative, "BN");
+        float *entities = call_.tensor("d_entity_rows", d_entity_rows, "Uk"),
+              *relations = call_.tensor("d_relation_rows", d_relation_rows, "Vw");
+        const long parts = (batch_.multiplier >= 0) + (batch_.scale >= 0) + (batch_.translation >= 0);
+        release free;
+        if (parts * batch_.k < batch_.relation_width)  // columns that no part fills
+            std::memset(relations, 0, batch_.relation_count * batch_.relation_width * sizeof(float));
+        backend().batch_backward(count, batch_, *workspace_, positives, negatives, entities, relations);
+    }
+
+  private:
+    Call call_;
+    nb::object tensors_[7];
+    transher::Batch batch_;
+    std::unique_ptr<Buffer> workspace_;
+    bool computed_ = false;
+
+    long column(const char* name, std::optional<long> first) const {
+        if (!first) return -1;
+        if (*first < 0 || *first > call_['w'] - call_['k'])
+            call_.value_error("relation rows of width " + std::to_string(call_['w']) + " are too short for a " + name + " of " +
+                              std::to_string(call_['k']) + " columns from column " + std::to_string(*first));
+        return *first;
     }
 };
+
+// Known answers of B queries: those of query b are ids[starts[b] … ends[b] − 1].
+struct Known {
+    const std::int32_t* ids;
+    Ids starts, ends;
+
+    Known(Call& call, Given starts_, Given ends_, Given ids_)
+        : ids(call.tensor<std::int32_t>("known ids", ids_, "K")), starts(call.rows("starts", starts_, "B", call['K'] + 1)),
+          ends(call.rows("ends", ends_, "B", call['K'] + 1)) {}
+};
+
+// Candidates first … first + N − 1 of all entities; the last id must be a number.
+std::int64_t first_of(const Call& call, std::int64_t first) {
+    return call.within("the first candidate's id", first, 0, INT64_MAX - call['N']);
+}
+
+// Of a distance kernel: the parts of the queries, then the candidates. Without ids, candidates are rows 0 … U − 1 of e for
+// all queries; with them, the shape of ids says which queries they are for.
+struct ScaledL1 {
+    const float *q, *s, *e;
+    Ids ids;      // null also where there are ids, but none of them
+    bool listed;  // whether ids are given
+
+    ScaledL1(Call& call, Given query, Given e_, Maybe ids_)
+        : q(call.tensor("q", call.member("query", query, 2, 0), "Bk")),
+          s(call.tensor("s", call.member("query", query, 2, 1), "Bk")), e(call.tensor("e", e_, "Uk")),
+          ids(call.rows("ids", ids_, "BN", call['U'])), listed(ids_.has_value()) {
+        if (!listed) call.set('N', call['U']);
+    }
+};
+
+struct ComplexModulus {
+    const float *q, *e;
+    Ids ids;
+
+    ComplexModulus(Call& call, Given query, Given e_, Maybe ids_)
+        : q(call.tensor("q", call.member("query", query, 1, 0), "Bw")), e(call.tensor("e", e_, "Uw")),
+          ids(call.rows("ids", ids_, "PN", call['U'])) {
+        if (call['w'] % 2) call.value_error("rows of width " + std::to_string(call['w']) + " have no two halves");
+        call.set('k', call['w'] / 2);
+        if (!ids_) call.set('P', 1), call.set('N', call['U']);
+        call.within("the number of pools", call['P'], 1);
+    }
+};
+
+// Pairs: as many candidates as queries, candidate b for query b.
+void check_pairs(const Call& call, Maybe ids) {
+    if (ids || call['U'] != call['B'])
+        call.value_error("e has " + std::to_string(call['U']) + " rows for " + std::to_string(call['B']) + " queries, or ids");
+}
+
+void define_distances(nb::module_& module) {
+    module.def("scaled_l1_cross", [](long threads, Given query, Given e, Maybe ids, Given out) {
+        Call call("scaled_l1_cross");
+        const ScaledL1 of(call, query, e, ids);
+        float* distances = call.tensor("out", out, "BN");
+        const int count = call.threads(threads);
+        release free;
+        if (of.listed) backend().scaled_l1_listed(count, of.q, of.s, of.e, of.ids, call['B'], call['N'], call['k'], distances);
+        else backend().scaled_l1_cross(count, of.q, of.s, of.e, call['B'], call['N'], call['k'], distances);
+    });
+    module.def("scaled_l1_backward", [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
+        Call call("scaled_l1_backward");
+        const ScaledL1 of(call, query, e, ids);
+        const float* upstream = call.tensor("g", g, "BN");
+        float *dq = call.tensor("dq", call.member("d_query", d_query, 2, 0), "Bk"),
+              *ds = call.tensor("ds", call.member("d_query", d_query, 2, 1), "Bk"), *d_e = call.tensor("de", de, "Uk");
+        const int count = call.threads(threads);
+        release free;
+        if (of.listed)
+            backend().scaled_l1_listed_backward(count, of.q, of.s, of.e, of.ids, upstream, call['B'], call['N'], call['U'],
+                                                call['k'], dq, ds, d_e);
+        else
+            backend().scaled_l1_backward(count, of.q, of.s, of.e, upstream, call['B'], call['N'], call['k'], dq, ds, d_e);
+    });
+    module.def("scaled_l1_pairs", [](long threads, Given query, Given e, Maybe ids, Given out) {
+        Call call("scaled_l1_pairs");
+        const ScaledL1 of(call, query, e, ids);
+        check_pairs(call, ids);
+        float* distances = call.tensor("out", out, "B");
+        const int count = call.threads(threads);
+        release free;
+        backend().scaled_l1_pairs(count, of.q, of.s, of.e, call['B'], call['k'], distances);
+    });
+    module.def("scaled_l1_pairs_backward", [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
+        Call call("scaled_l1_pairs_backward");
+        const ScaledL1 of(call, query, e, ids);
+        check_pairs(call, ids);
+        const float* upstream = call.tensor("g", g, "B");
+        float *dq = call.tensor("dq", call.member("d_query", d_query, 2, 0), "Bk"),
+              *ds = call.tensor("ds", call.member("d_query", d_query, 2, 1), "Bk"), *d_e = call.tensor("de", de, "Bk");
+        const int count = call.threads(threads);
+        release free;
+        backend().scaled_l1_pairs_backward(count, of.q, of.s, of.e, upstream, call['B'], call['k'], dq, ds, d_e);
+    });
+    module.def("complex_modulus_cross", [](long threads, Given query, Given e, Maybe ids, Given out) {
+        Call call("complex_modulus_cross");
+        const ComplexModulus of(call, query, e, ids);
+        float* distances = call.tensor("out", out, "BN");
+        const int count = call.threads(threads);
+        release free;
+        backend().complex_modulus_cross(count, of.q, of.e, of.ids, call['B'], call['P'], call['N'], call['k'], distances);
+    });
+    module.def("complex_modulus_backward", [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
+        Call call("complex_modulus_backward");
+        const ComplexModulus of(call, query, e, ids);
+        const float* upstream = call.tensor("g", g, "BN");
+        float *dq = call.tensor("dq", call.member("d_query", d_query, 1, 0), "Bw"), *d_e = call.tensor("de", de, "Uw");
+        const int count = call.threads(threads);
+        release free;
+        if (call['U'] > 0 && call['w'] > 0)
+            std::memset(d_e, 0, call['U'] * call['w'] * sizeof(float));  // the kernel adds to it
+        backend().complex_modulus_backward(count, of.q, of.e, of.ids, upstream, call['B'], call['P'], call['N'], call['k'], dq,
+                                           d_e);
+    });
+    module.def("complex_modulus_pairs", [](long threads, Given query, Given e, Maybe ids, Given out) {
+        Call call("complex_modulus_pairs");
+        const ComplexModulus of(call, query, e, ids);
+        check_pairs(call, ids);
+        float* distances = call.tensor("out", out, "B");
+        const int count = call.threads(threads);
+        release free;
+        backend().complex_modulus_pairs(count, of.q, of.e, call['B'], call['k'], distances);
+    });
+    module.def("complex_modulus_pairs_backward",
+               [](long threads, Given query, Given e, Maybe ids, Given g, Given d_query, Given de) {
+                   Call call("complex_modulus_pairs_backward");
+                              const ComplexModulus of(call, query, e, ids);
+                              check_pairs(call, ids);
+                   const float* upstream = call.tensor("g", g, "B");
+                   float *dq = call.tensor("dq", call.member("d_query", d_query, 1, 0), "Bw"),
+                         *d_e = call.tensor("de", de, "Bw");
+                   const int count = call.threads(threads);
+                   release free;
+                   backend().complex_modulus_pairs_backward(count, of.q, of.e, upstream, call['B'], call['k'], dq, d_e);
+               });
+}
+
+void define_training(nb::module_& module) {
+    nb::class_<PyBatch>(module, "Batch")
+        .def(nb::init<nb::object, nb::object, nb::object, nb::object, nb::object, nb::object, std::optional<nb::object>,
+                      std::optional<long>, std::optional<long>, std::optional<long>, float, float, bool>())
+        .def("forward", &PyBatch::forward)
+        .def("backward", &PyBatch::backward);
+    module.def("self_adversarial", [](long threads, Given positive, Given negative, Maybe valid, Given weights, float alpha,
+                                      Given d_positive, Given d_negative) {
+        Call call("self_adversarial");
+        const float *positives = call.tensor("positive", positive, "B"), *negatives = call.tensor("negative", negative, "BN");
+        const unsigned char* counted = call.optional<unsigned char>("valid", valid, "BN");
+        const float* weight = call.tensor("weights", weights, "B");
+        float *dp = call.tensor("d_positive", d_positive, "B"), *dn = call.tensor("d_negative", d_negative, "BN");
+        const int count = call.threads(threads);
+        release free;
+        return backend().self_adversarial(count, positives, negatives, counted, weight, alpha, call['B'], call['N'], dp, dn);
+    });
+    module.def("thin", [](long threads, Given g, float share, std::uint32_t key) {
+        Call call("thin");
+        float* gradient = call.tensor("g", g, "BN");
+        const int count = call.threads(threads);
+        release free;
+        backend().thin(count, gradient, call['B'], call['N'], share, key);
+    });
+    module.def("adam_rows", [](long threads, Given weight, Given m, Given v, Given ids, Given gradient, double rate,
+                               double beta1, double beta2, double epsilon, double root_correction) {
+        Call call("adam_rows");
+        float *weights = call.tensor("weight", weight, "nk"), *first = call.tensor("m", m, "nk"),
+              *second = call.tensor("v", v, "nk");
+        Ids rows = call.rows("ids", ids, "U", call['n']);
+        const float* g = call.tensor("gradient", gradient, "Uk");
+        const int count = call.threads(threads);
+        release free;
+        auto single = [](double x) { return static_cast<float>(x); };
+        backend().adam_rows(count, weights, first, second, rows, g, call['U'], call['k'], single(rate), single(beta1),
+                            single(beta2), single(1.0 - beta1), single(1.0 - beta2), single(epsilon), single(root_correction));
+    });
+    module.def("gather_rows", [](long threads, Given table, Given ids, Given out) {
+        Call call("gather_rows");
+        const float* from = call.tensor("table", table, "nk");
+        Ids rows = call.rows("ids", ids, "U", call['n']);
+        float* to = call.tensor("out", out, "Uk");
+        const int count = call.threads(threads);
+        release free;
+        transher::gather_rows(count, from, rows, call['U'], call['k'], to);
+    });
+    module.def("unit_rows", [](long threads, Given table, Given ids) {
+        Call call("unit_rows");
+        float* rows = call.tensor("table", table, "nk");
+        Ids chosen_rows = call.rows("ids", ids, "U", call['n']);
+        const int count = call.threads(threads);
+        release free;
+        backend().normalise_rows(count, rows, chosen_rows, call['U'], call['k'], rows);
+    });
+    module.def("distinct", [](Given ids, std::int64_t bound, Given found, Given places) {
+        Call call("distinct");
+        Ids all = call.rows("ids", ids, "n", call.within("bound", bound, 0));
+        auto *into = call.tensor<std::int64_t>("found", found, "n"), *place = call.tensor<std::int64_t>("places", places, "n");
+        release free;
+        return transher::distinct(all, call['n'], bound, into, place);
+    });
+    module.def("mask_known", [](Given valid, Given negatives, Given starts, Given ends, Given ids) {
+        Call call("mask_known");
+        unsigned char* counted = call.tensor<unsigned char>("valid", valid, "BN");
+        Ids pool = call.tensor<std::int64_t>("negatives", negatives, "N");
+        const Known known(call, starts, ends, ids);
+        release free;
+        transher::mask_known(counted, pool, call['B'], call['N'], known.starts, known.ends, known.ids);
+    });
+}
+
+void define_ranking(nb::module_& module) {
+    module.def("scaled_l1_count", [](long threads, Given q, Given s, Given limits, Given candidates, std::int64_t first_id,
+                                     Given starts, Given ends, Given known_ids, Given better, Given tied) {
+        Call call("scaled_l1_count");
+        const float *q_ = call.tensor("q", q, "Bk"), *s_ = call.tensor("s", s, "Bk"), *limit = call.tensor("limits", limits, "B");
+        const float* e = call.tensor("candidates", candidates, "Nk");
+        const Known known(call, starts, ends, known_ids);
+        auto *nearer = call.tensor<std::int64_t>("better", better, "B"), *equal = call.tensor<std::int64_t>("tied", tied, "B");
+        const std::int64_t first = first_of(call, first_id);
+        const int count = call.threads(threads);
+        release free;
+        backend().scaled_l1_count(count, q_, s_, limit, call['B'], call['k'], e, call['N'], first, known.starts, known.ends,
+                                  known.ids, nearer, equal);
+    });
+    module.def("scaled_l1_top", [](long threads, Given q, Given s, Given candidates, std::int64_t first_id, Given starts,
+                                   Given ends, Given excluded_ids, Given distances, Given ids) {
+        Call call("scaled_l1_top");
+        const float *q_ = call.tensor("q", q, "Bk"), *s_ = call.tensor("s", s, "Bk");
+        const float* e = call.tensor("candidates", candidates, "Nk");
+        const Known excluded(call, starts, ends, excluded_ids);
+        float* nearest = call.tensor("distances", distances, "Bt");
+        auto* found = call.tensor<std::int64_t>("ids", ids, "Bt");
+        const std::int64_t first = first_of(call, first_id);
+        const int count = call.threads(threads);
+        release free;
+        backend().scaled_l1_top(count, q_, s_, call['B'], call['k'], e, call['N'], first, excluded.starts, excluded.ends,
+                                excluded.ids, call['t'], nearest, found);
+    });
+    module.def("normalise_rows", [](long threads, Given rows, Given out) {
+        Call call("normalise_rows");
+        const float* from = call.tensor("rows", rows, "nk");
+        float* to = call.tensor("out", out, "nk");
+        const int count = call.threads(threads);
+        release free;
+        backend().normalise_rows(count, from, nullptr, call['n'], call['k'], to);
+    });
+}
+
+// What the processor can do at best, for the benchmarks.
+void define_peak(nb::module_& module) {
+    module.def("lanes", [] { return backend().lanes; });
+    module.def("peak", [](long threads, int kind, long rounds) {
+        const int count = Call("peak").threads(threads);
+        release free;
+        return backend().peak(count, kind, rounds);
+    });
+    module.def("read_all", [](long threads, Given data) {
+        Call call("read_all");
+        const float* from = call.tensor("data", data, "n");
+        const int count = call.threads(threads);
+        release free;
+        return backend().read_all(count, from, call['n']);
+    });
+}
 
 }  // namespace
 
 NB_MODULE(_native, module) {
-    nb::set_leak_warnings(false);  // the workspaces on the shelf live until the end, and that is no leak
+    transher::Torch::get();
     chosen = usable().back();
     module.def("backends", &names);
     module.def("choose", &choose, nb::arg("name"));
     module.def("chosen", [] { return std::string(backend().name); });
-
-    nb::class_<transher::Buffer>(module, "Workspace").def(nb::init<>());
-    nb::class_<PyBatch>(module, "Batch")
-        .def(nb::init<const std::vector<Address>&, const std::vector<std::int64_t>&, const std::vector<std::int64_t>&, float,
-                      float, bool>());
-
-    using release = nb::call_guard<nb::gil_scoped_release>;
-    module.def(
-        "scaled_l1_cross",
-        [](int threads, Address q, Address s, Address e, long B, long N, long k, Address out) {
-            backend().scaled_l1_cross(threads, at(q), at(s), at(e), B, N, k, at(out));
-        },
-        release());
-    module.def(
-        "scaled_l1_pairs",
-        [](int threads, Address q, Address s, Address e, long B, long k, Address out) {
-            backend().scaled_l1_pairs(threads, at(q), at(s), at(e), B, k, at(out));
-        },
-        release());
-    module.def(
-        "scaled_l1_backward",
-        [](int threads, Address q, Address s, Address e, Address g, long B, long N, long k, Address dq, Address ds,
-           Address de) {
-            backend().scaled_l1_backward(threads, at(q), at(s), at(e), at(g), B, N, k, at(dq), at(ds), at(de));
-        },
-        release());
-    module.def(
-        "scaled_l1_pairs_backward",
-        [](int threads, Address q, Address s, Address e, Address g, long B, long k, Address dq, Address ds, Address de) {
-            backend().scaled_l1_pairs_backward(threads, at(q), at(s), at(e), at(g), B, k, at(dq), at(ds), at(de));
-        },
-        release());
-    module.def(
-        "scaled_l1_listed",
-        [](int threads, Address q, Address s, Address e, Address ids, long B, long N, long rows, long k, Address out) {
-            check(at<std::int64_t>(ids), B * N, rows);
-            backend().scaled_l1_listed(threads, at(q), at(s), at(e), at<std::int64_t>(ids), B, N, k, at(out));
-        },
-        release());
-    module.def(
-        "scaled_l1_listed_backward",
-        [](int threads, Address q, Address s, Address e, Address ids, Address g, long B, long N, long rows, long k,
-           Address dq, Address ds, Address de) {
-            backend().scaled_l1_listed_backward(threads, at(q), at(s), at(e), at<std::int64_t>(ids), at(g), B, N, rows, k,
-                                                at(dq), at(ds), at(de));
-        },
-        release());
-    module.def(
-        "batch_forward",
-        [](int threads, const PyBatch& batch, transher::Buffer& kept, Address positive, Address negative) {
-            backend().batch_forward(threads, batch, kept, at(positive), at(negative));
-        },
-        release());
-    module.def(
-        "batch_backward",
-        [](int threads, const PyBatch& batch, transher::Buffer& kept, Address d_positive, Address d_negative,
-           Address d_entity_rows, Address d_relation_rows) {
-            backend().batch_backward(threads, batch, kept, at(d_positive), at(d_negative), at(d_entity_rows),
-                                     at(d_relation_rows));
-        },
-        release());
-    module.def(
-        "self_adversarial",
-        [](int threads, Address positive, Address negative, Address valid, Address weights, float alpha, long B, long N,
-           Address d_positive, Address d_negative) {
-            return backend().self_adversarial(threads, at(positive), at(negative), at<unsigned char>(valid), at(weights),
-                                              alpha, B, N, at(d_positive), at(d_negative));
-        },
-        release());
-    module.def(
-        "thin",
-        [](int threads, Address g, long B, long N, float share, std::uint32_t key) {
-            backend().thin(threads, at(g), B, N, share, key);
-        },
-        release());
-    module.def(
-        "adam_rows",
-        [](int threads, Address weight, Address m, Address v, Address ids, Address gradient, long rows, long count, long k,
-           double rate, double beta1, double beta2, double epsilon, double root_correction) {
-            check(at<std::int64_t>(ids), count, rows);
-            auto single = [](double x) { return static_cast<float>(x); };
-            backend().adam_rows(threads, at(weight), at(m), at(v), at<std::int64_t>(ids), at(gradient), count, k,
-                                single(rate), single(beta1), single(beta2), single(1.0 - beta1), single(1.0 - beta2),
-                                single(epsilon), single(root_correction));
-        },
-        release());
-    module.def(
-        "gather_rows",
-        [](int threads, Address table, Address ids, long rows, long count, long bytes, Address out) {
-            check(at<std::int64_t>(ids), count, rows);
-            transher::gather_rows(threads, at<char>(table), at<std::int64_t>(ids), count, bytes, at<char>(out));
-        },
-        release());
-    module.def(
-        "mask_known",
-        [](int threads, Address valid, Address negatives, long B, long N, Address starts, Address ends, Address answers,
-           long known) {
-            check(at<std::int64_t>(starts), B, known + 1), check(at<std::int64_t>(ends), B, known + 1);
-            transher::mask_known(threads, at<unsigned char>(valid), at<std::int64_t>(negatives), B, N,
-                                 at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(answers));
-        },
-        release());
-    module.def(
-        "scaled_l1_count",
-        [](int threads, Address q, Address s, Address limits, long B, long k, Address candidates, long count,
-           std::int64_t first_id, Address starts, Address ends, Address known, long known_count, Address better,
-           Address tied) {
-            check(at<std::int64_t>(starts), B, known_count + 1), check(at<std::int64_t>(ends), B, known_count + 1);
-            backend().scaled_l1_count(threads, at(q), at(s), at(limits), B, k, at(candidates), count, first_id,
-                                      at<std::int64_t>(starts), at<std::int64_t>(ends), at<std::int32_t>(known),
-                                      at<std::int64_t>(better), at<std::int64_t>(tied));
-        },
-        release());
-    module.def(
-        "scaled_l1_top",
-        [](int threads, Address q, Address s, long B, long k, Address candidates, long count, std::int64_t first_id,
-           Address starts, Address ends, Address excluded, long excluded_count, long size, Address distances, Address ids) {
-            check(at<std::int64_t>(starts), B, excluded_count + 1), check(at<std::int64_t>(ends), B, excluded_count + 1);
-            backend().scaled_l1_top(threads, at(q), at(s), B, k, at(candidates), count, first_id, at<std::int64_t>(starts),
-                                    at<std::int64_t>(ends), at<std::int32_t>(excluded), size, at(distances),
-                                    at<std::int64_t>(ids));
-        },
-        release());
-    module.def(
-        "normalise_rows",
-        [](int threads, Address rows, long count, long k, Address out) {
-            backend().normalise_rows(threads, at(rows), nullptr, count, k, at(out));
-        },
-        release());
-    module.def(
-        "unit_rows",
-        [](int threads, Address table, Address ids, long rows, long count, long k) {
-            check(at<std::int64_t>(ids), count, rows);
-            backend().normalise_rows(threads, at(table), at<std::int64_t>(ids), count, k, at(table));
-        },
-        release());
-    module.def("lanes", [] { return backend().lanes; });
-    module.def("peak", [](int threads, int kind, long rounds) { return backend().peak(threads, kind, rounds); }, release());
-    module.def(
-        "read_all", [](int threads, Address data, long count) { return backend().read_all(threads, at(data), count); },
-        release());
-    module.def(
-        "complex_modulus_cross",
-        [](int threads, Address q, Address e, long U, Address ids, long B, long P, long N, long k, Address out) {
-            if (ids) check(at<std::int64_t>(ids), P * N, U);
-            backend().complex_modulus_cross(threads, at(q), at(e), at<std::int64_t>(ids), B, P, N, k, at(out));
-        },
-        release());
-    module.def(
-        "complex_modulus_pairs",
-        [](int threads, Address q, Address e, long B, long k, Address out) {
-            backend().complex_modulus_pairs(threads, at(q), at(e), B, k, at(out));
-        },
-        release());
-    module.def(
-        "complex_modulus_backward",
-        [](int threads, Address q, Address e, Address ids, Address g, long B, long P, long N, long k, Address dq, Address de) {
-            backend().complex_modulus_backward(threads, at(q), at(e), at<std::int64_t>(ids), at(g), B, P, N, k, at(dq), at(de));
-        },
-        release());
-    module.def(
-        "complex_modulus_pairs_backward",
-        [](int threads, Address q, Address e, Address g, long B, long k, Address dq, Address de) {
-            backend().complex_modulus_pairs_backward(threads, at(q), at(e), at(g), B, k, at(dq), at(de));
-        },
-        release());
+    define_distances(module);
+    define_training(module);
+    define_ranking(module);
+    define_peak(module);
 }

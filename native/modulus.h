@@ -24,12 +24,12 @@ inline float pair_modulus(const float* q, const float* e, long k) {
     return sum.sum();
 }
 
-// Queries (B, 2k) against P pools of N candidates each: query b goes with pool b / ⌈B/P⌉.
+// Queries (B, 2k) against P pools of N candidates each.
 struct Pools {
     const std::int64_t* ids;  // (P, N), rows of the candidates; null where candidate i lies in row i
     long pools, count, B, k;
 
-    long run() const { return ceil_divide(B, pools); }
+    long run() const { return transher::run_length(B, pools); }
     // Where a candidate's row begins.
     long row(long pool, long n) const { return (ids ? ids[pool * count + n] : pool * count + n) * 2 * k; }
 };

@@ -51,10 +51,13 @@ def embeddings(kind: str, B: int, N: int, k: int) -> tuple[Tensor, Tensor, Tenso
 
 @relaxed
 @given(
-    kind=st.sampled_from(["plain", "coarse", "skewed", "equal", "broken"]), B=st.integers(1, 70),
-    N=st.sampled_from([6, 7, 64, 65, 150]), k=st.sampled_from([1, 2, 8, 31, 65, 140]),
-    chunk=st.sampled_from([1, 40, 1000]), seed=st.integers(0, 99),
-)  # fmt: skip
+    kind=st.sampled_from(["plain", "coarse", "skewed", "equal", "broken"]),
+    B=st.integers(1, 70),
+    N=st.sampled_from([6, 7, 64, 65, 150]),
+    k=st.sampled_from([1, 2, 8, 31, 65, 140]),
+    chunk=st.sampled_from([1, 40, 1000]),
+    seed=st.integers(0, 99),
+)
 def test_counts_are_those_of_brute_force(
     backend: str, kind: str, B: int, N: int, k: int, chunk: int, seed: int
 ) -> None:
@@ -85,10 +88,14 @@ def test_a_large_group_with_near_ties_is_counted_exactly(backend: str) -> None:
 
 @relaxed
 @given(
-    kind=st.sampled_from(["plain", "coarse", "equal"]), B=st.integers(1, 9), N=st.integers(6, 90),
-    k=st.sampled_from([1, 9, 300]), size=st.sampled_from([1, 3, 10, 100]), chunk=st.sampled_from([7, 1000]),
+    kind=st.sampled_from(["plain", "coarse", "equal"]),
+    B=st.integers(1, 9),
+    N=st.integers(6, 90),
+    k=st.sampled_from([1, 9, 300]),
+    size=st.sampled_from([1, 3, 10, 100]),
+    chunk=st.sampled_from([7, 1000]),
     seed=st.integers(0, 99),
-)  # fmt: skip
+)
 def test_the_best_are_those_of_a_full_sort(
     backend: str, kind: str, B: int, N: int, k: int, size: int, chunk: int, seed: int
 ) -> None:

@@ -34,10 +34,18 @@ def example(model: Model, B: int, N: int, U: int, V: int, P: int = 1) -> tuple[T
 @pytest.mark.parametrize(
     ("B", "N", "k", "U", "V", "P"),
     [
-        (1, 1, 2, 1, 1, 1), (5, 7, 3, 6, 2, 1), (64, 50, 37, 90, 5, 1), (33, 130, 513, 60, 9, 1), (4, 0, 9, 5, 2, 1),
-        (64, 50, 37, 90, 5, 2), (33, 130, 513, 60, 9, 5), (10, 3, 16, 9, 2, 4), (4, 0, 9, 5, 2, 2), (3, 5, 8, 7, 2, 3),
+        (1, 1, 2, 1, 1, 1),
+        (5, 7, 3, 6, 2, 1),
+        (64, 50, 37, 90, 5, 1),
+        (33, 130, 513, 60, 9, 1),
+        (4, 0, 9, 5, 2, 1),
+        (64, 50, 37, 90, 5, 2),
+        (33, 130, 513, 60, 9, 5),
+        (10, 3, 16, 9, 2, 4),
+        (4, 0, 9, 5, 2, 2),
+        (3, 5, 8, 7, 2, 3),
     ],
-)  # fmt: skip
+)
 def test_batch_scores_and_gradients_are_those_of_autograd(
     backend: str, name: str, side: Side, dropped: bool, B: int, N: int, k: int, U: int, V: int, P: int
 ) -> None:
@@ -117,9 +125,12 @@ def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
 
 @relaxed
 @given(
-    shape=st.tuples(st.integers(1, 12), st.integers(0, 40)), alpha=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
-    size=st.sampled_from([0.0, 1.0, 30.0, 1e4]), masked=st.sampled_from([None, 0.0, 0.3, 1.0]), seed=st.integers(0, 99),
-)  # fmt: skip
+    shape=st.tuples(st.integers(1, 12), st.integers(0, 40)),
+    alpha=st.sampled_from([0.0, 0.5, 1.0, 3.0]),
+    size=st.sampled_from([0.0, 1.0, 30.0, 1e4]),
+    masked=st.sampled_from([None, 0.0, 0.3, 1.0]),
+    seed=st.integers(0, 99),
+)
 def test_the_loss_and_its_gradient_are_those_of_autograd(
     backend: str, shape: tuple[int, int], alpha: float, size: float, masked: float | None, seed: int
 ) -> None:

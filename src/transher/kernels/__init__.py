@@ -17,7 +17,7 @@ from transher.kernels.distances import (
 from transher.kernels.known import Known
 from transher.kernels.loss import self_adversarial
 from transher.kernels.native import backend
-from transher.kernels.pools import run_length
+from transher.kernels.pools import pool_count, run_length
 from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
     count_better,
@@ -25,7 +25,7 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adam_rows, gather_rows, mask_known, unit_rows
+from transher.kernels.rows import adam_rows, distinct, gather_rows, mask_known, unit_rows
 from transher.kernels.thinning import thin
 
 __all__ = [
@@ -38,10 +38,12 @@ __all__ = [
     "complex_modulus_pairs",
     "complex_modulus_pools",
     "count_better",
+    "distinct",
     "gather_rows",
     "mask_known",
     "merge_best",
     "normalise",
+    "pool_count",
     "root",
     "run_length",
     "scaled_l1_batch",

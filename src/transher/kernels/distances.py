@@ -5,191 +5,99 @@ The native `cross` and `pairs` add up in the same order, so a pair's distance ha
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from transher.kernels import native, reference
+from transher.kernels.interface import Backward, Forward, Native, Tensors
 from transher.kernels.pools import run_length
 
 
-class ScaledL1Cross(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor) -> Tensor:
-        q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
-        ctx.save_for_backward(q, s, e)
-        distance = q.new_empty(len(q), len(e))
-        native.module.scaled_l1_cross(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), len(q), *e.shape, distance.data_ptr()
-        )
-        return distance
+class _Kernel(NamedTuple):
+    """A native distance and its gradient."""
+
+    forward: Callable[[Native], Forward]
+    backward: Callable[[Native], Backward]
+
+
+_SCALED_L1 = _Kernel(lambda module: module.scaled_l1_cross, lambda module: module.scaled_l1_backward)
+_SCALED_L1_PAIRS = _Kernel(lambda module: module.scaled_l1_pairs, lambda module: module.scaled_l1_pairs_backward)
+_MODULUS = _Kernel(lambda module: module.complex_modulus_cross, lambda module: module.complex_modulus_backward)
+_MODULUS_PAIRS = _Kernel(
+    lambda module: module.complex_modulus_pairs, lambda module: module.complex_modulus_pairs_backward
+)
+
+
+class NativeDistance(torch.autograd.Function):
+    """Any native distance of the parts of a query to rows of e."""
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, s, e = ctx.saved_tensors
-        g = gradients[0].contiguous()
-        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
-        native.module.scaled_l1_backward(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), *e.shape,
-            dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
-        )  # fmt: skip
-        return dq, ds, de
-
-
-class ScaledL1Pairs(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor) -> Tensor:
-        q, s, e = q.contiguous(), s.contiguous(), e.contiguous()
-        ctx.save_for_backward(q, s, e)
-        distance = q.new_empty(len(q))
-        native.module.scaled_l1_pairs(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), *q.shape, distance.data_ptr()
-        )
-        return distance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, s, e = ctx.saved_tensors
-        g = gradients[0].contiguous()
-        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
-        native.module.scaled_l1_pairs_backward(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), g.data_ptr(), *q.shape,
-            dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
-        )  # fmt: skip
-        return dq, ds, de
-
-
-class ScaledL1Listed(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-        q, s, e, ids = q.contiguous(), s.contiguous(), e.contiguous(), ids.contiguous()
-        ctx.save_for_backward(q, s, e, ids)
-        distance = q.new_empty(ids.shape)
-        native.module.scaled_l1_listed(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), ids.data_ptr(), *ids.shape, *e.shape,
-            distance.data_ptr(),
-        )  # fmt: skip
+    def forward(
+        ctx: Any, kernel: _Kernel, shape: tuple[int, ...], ids: Tensor | None, e: Tensor, *query: Tensor
+    ) -> Tensor:
+        e, query = e.contiguous(), tuple(part.contiguous() for part in query)
+        ids = None if ids is None else ids.contiguous()
+        ctx.kernel = kernel
+        ctx.save_for_backward(ids, e, *query)  # raises if ids, which are checked here, or rows are changed in between
+        distance = e.new_empty(shape)
+        kernel.forward(native.loaded())(native.threads(), query, e, ids, distance)
         return distance
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        q, s, e, ids = ctx.saved_tensors
-        g = gradients[0].contiguous()
-        dq, ds, de = torch.empty_like(q), torch.empty_like(s), torch.empty_like(e)
-        native.module.scaled_l1_listed_backward(
-            native.threads(), q.data_ptr(), s.data_ptr(), e.data_ptr(), ids.data_ptr(), g.data_ptr(), *ids.shape,
-            *e.shape, dq.data_ptr(), ds.data_ptr(), de.data_ptr(),
-        )  # fmt: skip
-        return dq, ds, de, None
+        ids, e, *query = ctx.saved_tensors
+        de, d_query = torch.empty_like(e), tuple(torch.empty_like(part) for part in query)
+        kernel = ctx.kernel.backward(native.loaded())
+        kernel(native.threads(), tuple(query), e, ids, gradients[0].contiguous(), d_query, de)
+        return None, None, None, de, *d_query
 
 
-class ComplexModulusCross(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, e: Tensor, ids: Tensor | None) -> Tensor:
-        q, e = q.contiguous(), e.contiguous()
-        ids = None if ids is None else ids.contiguous()
-        ctx.save_for_backward(q, e, ids)
-        ctx.sizes = len(q), *((1, len(e)) if ids is None else ids.shape), q.shape[1] // 2
-        distance = q.new_empty(len(q), ctx.sizes[2])
-        native.module.complex_modulus_cross(
-            native.threads(), q.data_ptr(), e.data_ptr(), len(e), 0 if ids is None else ids.data_ptr(), *ctx.sizes,
-            distance.data_ptr(),
-        )  # fmt: skip
-        return distance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
-        q, e, ids = ctx.saved_tensors
-        g = gradients[0].contiguous()
-        dq, de = torch.empty_like(q), torch.zeros_like(e)
-        native.module.complex_modulus_backward(
-            native.threads(), q.data_ptr(), e.data_ptr(), 0 if ids is None else ids.data_ptr(), g.data_ptr(),
-            *ctx.sizes, dq.data_ptr(), de.data_ptr(),
-        )  # fmt: skip
-        return dq, de, None
-
-
-class ComplexModulusPairs(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
-        q, e = q.contiguous(), e.contiguous()
-        ctx.save_for_backward(q, e)
-        distance = q.new_empty(len(q))
-        native.module.complex_modulus_pairs(
-            native.threads(), q.data_ptr(), e.data_ptr(), len(q), q.shape[1] // 2, distance.data_ptr()
-        )
-        return distance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        q, e = ctx.saved_tensors
-        g = gradients[0].contiguous()
-        dq, de = torch.empty_like(q), torch.empty_like(e)
-        native.module.complex_modulus_pairs_backward(
-            native.threads(), q.data_ptr(), e.data_ptr(), g.data_ptr(), len(q), q.shape[1] // 2, dq.data_ptr(),
-            de.data_ptr(),
-        )  # fmt: skip
-        return dq, de
+def _distance(kernel: _Kernel, query: Tensors, e: Tensor, ids: Tensor | None, *shape: int) -> Tensor:
+    result: Tensor = NativeDistance.apply(kernel, shape, ids, e, *query)  # type: ignore[no-untyped-call]
+    return result
 
 
 def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k), (N, k) → distances (B, N): Σ_i |q[b, i] − s[b, i]·e[n, i]|."""
     if not native.serves(q, s, e):
         return reference.scaled_l1_cross(q, s, e)
-    _check(q.ndim == e.ndim == 2 and q.shape == s.shape and q.shape[1] == e.shape[1], "scaled_l1_cross", q, s, e)
-    result: Tensor = ScaledL1Cross.apply(q, s, e)  # type: ignore[no-untyped-call]
-    return result
+    return _distance(_SCALED_L1, (q, s), e, None, len(q), len(e))
 
 
 def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k), (B, k) → distances (B,), candidate i for query i."""
     if not native.serves(q, s, e):
         return reference.scaled_l1_pairs(q, s, e)
-    _check(q.ndim == 2 and q.shape == s.shape == e.shape, "scaled_l1_pairs", q, s, e)
-    result: Tensor = ScaledL1Pairs.apply(q, s, e)  # type: ignore[no-untyped-call]
-    return result
+    return _distance(_SCALED_L1_PAIRS, (q, s), e, None, len(q))
 
 
 def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
     """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e."""
     if not native.serves(q, s, e):
         return reference.scaled_l1_listed(q, s, e, ids)
-    fits = q.ndim == e.ndim == ids.ndim == 2 and q.shape == s.shape and q.shape[1] == e.shape[1]
-    _check(fits and len(ids) == len(q) and ids.dtype == torch.int64, "scaled_l1_listed", q, s, e, ids)
-    result: Tensor = ScaledL1Listed.apply(q, s, e, ids)  # type: ignore[no-untyped-call]
-    return result
+    return _distance(_SCALED_L1, (q, s), e, ids, *ids.shape)
 
 
 def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
     """(B, 2k), (N, 2k), rows [real | imaginary] → distances (B, N): Σ_i |q[b, i] − e[n, i]|."""
     if not native.serves(q, e):
         return reference.complex_modulus_cross(q, e)
-    _check(q.ndim == e.ndim == 2 and q.shape[1] == e.shape[1] and q.shape[1] % 2 == 0, "complex_modulus_cross", q, e)
-    result: Tensor = ComplexModulusCross.apply(q, e, None)  # type: ignore[no-untyped-call]
-    return result
+    return _distance(_MODULUS, (q,), e, None, len(q), len(e))
 
 
 def complex_modulus_pools(q: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to rows ids[b // ⌈B/P⌉] of e, read in place."""
+    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to rows of e in its pool, read in place."""
     if not native.serves(q, e):
         return reference.complex_modulus_pools(q, e, ids)
-    fits = q.ndim == e.ndim == ids.ndim == 2 and q.shape[1] == e.shape[1] and q.shape[1] % 2 == 0
-    _check(fits and ids.dtype == torch.int64, "complex_modulus_pools", q, e, ids)
     run_length(len(q), len(ids))
-    result: Tensor = ComplexModulusCross.apply(q, e, ids)  # type: ignore[no-untyped-call]
-    return result
+    return _distance(_MODULUS, (q,), e, ids, len(q), ids.shape[-1])
 
 
 def complex_modulus_pairs(q: Tensor, e: Tensor) -> Tensor:
     """(B, 2k), (B, 2k) → distances (B,), candidate i for query i."""
     if not native.serves(q, e):
         return reference.complex_modulus_pairs(q, e)
-    _check(q.ndim == 2 and q.shape == e.shape and q.shape[1] % 2 == 0, "complex_modulus_pairs", q, e)
-    result: Tensor = ComplexModulusPairs.apply(q, e)  # type: ignore[no-untyped-call]
-    return result
-
-
-def _check(fits: bool, name: str, *tensors: Tensor) -> None:
-    if not fits:
-        raise ValueError(f"{name} does not take shapes {', '.join(str(tuple(t.shape)) for t in tensors)}.")
+    return _distance(_MODULUS_PAIRS, (q,), e, None, len(q))

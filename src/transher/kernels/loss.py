@@ -18,10 +18,9 @@ class SelfAdversarial(torch.autograd.Function):
         positive, negative, weights = positive.contiguous(), negative.contiguous(), weights.contiguous()
         valid = None if valid is None else valid.contiguous()
         d_positive, d_negative = torch.empty_like(positive), torch.empty_like(negative)
-        loss = native.module.self_adversarial(
-            native.threads(), positive.data_ptr(), negative.data_ptr(), 0 if valid is None else valid.data_ptr(),
-            weights.data_ptr(), alpha, *negative.shape, d_positive.data_ptr(), d_negative.data_ptr(),
-        )  # fmt: skip
+        loss = native.loaded().self_adversarial(
+            native.threads(), positive, negative, valid, weights, alpha, d_positive, d_negative
+        )
         ctx.save_for_backward(d_positive, d_negative)
         return positive.new_tensor(loss)
 
@@ -40,11 +39,5 @@ def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, w
     weights: (B,) → (L⁺ + L⁻)/2, a scalar. A row without any valid negative adds nothing to L⁻."""
     if not native.serves(positive, negative, weights):
         return reference.self_adversarial(positive, negative, valid, weights, alpha)
-    if negative.ndim != 2 or not len(positive) == len(negative) == len(weights):
-        raise ValueError(
-            f"scores {tuple(positive.shape)} and {tuple(negative.shape)} do not go with weights {tuple(weights.shape)}."
-        )
-    if valid is not None and (valid.shape != negative.shape or valid.dtype != torch.bool):
-        raise ValueError(f"valid must be bool {tuple(negative.shape)}, not {valid.dtype} {tuple(valid.shape)}.")
     result: Tensor = SelfAdversarial.apply(positive, negative, valid, weights, alpha)  # type: ignore[no-untyped-call]
     return result

@@ -5,40 +5,47 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import warnings
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from transher.errors import UsageError
+from transher.kernels.interface import Native
 
 _warned = False
 
 
-def _load() -> Any:
+def _load() -> Native | None:
     if os.environ.get("TRANSHER_NATIVE", "1") == "0":
         return None
     try:
-        from transher.kernels import _native
+        found = cast(Native, importlib.import_module("transher.kernels._native"))
     except ImportError:
         return None
     name = os.environ.get("TRANSHER_SIMD")
     if name:
-        if name not in _native.backends():
-            raise UsageError(f"TRANSHER_SIMD={name}: this processor and build offer {', '.join(_native.backends())}.")
-        _native.choose(name)
-    return _native
+        if name not in found.backends():
+            raise UsageError(f"TRANSHER_SIMD={name}: this processor and build offer {', '.join(found.backends())}.")
+        found.choose(name)
+    return found
 
 
-# The functions of `_native.pyi`, or None.
 module = _load()
+
+
+def loaded() -> Native:
+    """The module, where it is known to be there: after `serves`."""
+    assert module is not None
+    return module
 
 
 def backend() -> str:
     """Who computes: "avx512", "avx2", "portable" or "torch"."""
-    return str(module.chosen()) if module else "torch"
+    return module.chosen() if module else "torch"
 
 
 def serves(*tensors: Tensor | None) -> bool:

@@ -16,6 +16,8 @@ from transher.kernels.known import Known
 # Consecutive candidates: the id of the first, and their rows as the score sees them (C, d).
 Chunk = tuple[int, Tensor]
 
+_MOST_PLACES = 1 << 28  # queries × answers that may be asked for at once: 3 GB
+
 
 def scaled_l1_count(
     q: Tensor, s: Tensor, limits: Tensor, chunks: Iterable[Chunk], known: Known
@@ -30,18 +32,17 @@ def scaled_l1_count(
             distances = reference.scaled_l1_cross(q, s, candidates)
             reference.count_better(-distances, -limits, first, known, better, tied)
             continue
-        candidates = candidates.contiguous()
-        native.module.scaled_l1_count(
-            native.threads(), q.data_ptr(), s.data_ptr(), limits.data_ptr(), *q.shape, candidates.data_ptr(),
-            len(candidates), first, known.starts.data_ptr(), known.ends.data_ptr(), known.ids.data_ptr(),
-            len(known.ids), better.data_ptr(), tied.data_ptr(),
-        )  # fmt: skip
+        native.loaded().scaled_l1_count(
+            native.threads(), q, s, limits, candidates.contiguous(), first, *known, better, tied
+        )
     return better, tied
 
 
 def scaled_l1_top(q: Tensor, s: Tensor, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
     """q, s: (B, k) → distances (B, size), nearest first, and ids (B, size) of the nearest candidates that are not
     excluded. Of equal distances the lower id comes first; places beyond the last candidate hold infinity and −1."""
+    if not 0 <= len(q) * size <= _MOST_PLACES:
+        raise ValueError(f"the {size} nearest of {len(q)} queries: size must be 0 or more, and fit into memory.")
     distances = torch.full((len(q), size), torch.inf)
     ids = torch.full((len(q), size), torch.iinfo(torch.int64).max)
     excluded = excluded.checked()
@@ -52,12 +53,7 @@ def scaled_l1_top(q: Tensor, s: Tensor, chunks: Iterable[Chunk], size: int, excl
             negated, ids = reference.merge_best(scores, first, excluded, -distances, ids)
             distances = -negated
             continue
-        candidates = candidates.contiguous()
-        native.module.scaled_l1_top(
-            native.threads(), q.data_ptr(), s.data_ptr(), *q.shape, candidates.data_ptr(), len(candidates), first,
-            excluded.starts.data_ptr(), excluded.ends.data_ptr(), excluded.ids.data_ptr(), len(excluded.ids), size,
-            distances.data_ptr(), ids.data_ptr(),
-        )  # fmt: skip
+        native.loaded().scaled_l1_top(native.threads(), q, s, candidates.contiguous(), first, *excluded, distances, ids)
     return distances, ids.masked_fill_(ids == torch.iinfo(torch.int64).max, -1)
 
 
@@ -65,8 +61,8 @@ def normalise(rows: Tensor) -> Tensor:
     """rows: (…, k) → ê = e/‖e‖₂ of each. Without a gradient to follow, a row's bits do not depend on its neighbours."""
     if not native.serves(rows) or (rows.requires_grad and torch.is_grad_enabled()):
         return torch.nn.functional.normalize(rows, dim=-1)
-    rows = rows.contiguous()
-    out = torch.empty_like(rows)
-    k = rows.shape[-1]
-    native.module.normalise_rows(native.threads(), rows.data_ptr(), rows.numel() // k if k else 0, k, out.data_ptr())
+    out = torch.empty_like(rows, memory_format=torch.contiguous_format)
+    if rows.numel():
+        k = rows.shape[-1]
+        native.loaded().normalise_rows(native.threads(), rows.contiguous().view(-1, k), out.view(-1, k))
     return out

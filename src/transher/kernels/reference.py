@@ -6,102 +6,102 @@ None of these functions ever holds a (B, N, k) tensor, neither forward nor for t
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from transher.kernels.interface import Tensors
 from transher.kernels.known import Known
 from transher.kernels.pools import run_length
 
 
-class ScaledL1(torch.autograd.Function):
-    """distance[b, n] = Σ_i |q[b, i] − s[b, i]·e[n, i]|, one candidate at a time so that memory stays (B, k)."""
+class _Formula(NamedTuple):
+    """A distance of queries, parts (B, k), to one candidate each, rows (k,) or (B, k), and its gradient."""
+
+    distance: Callable[[Tensors, Tensor], Tensor]  # query, rows → (B,)
+    # query, rows, upstream (B, 1), gradients of the parts, which grow in place → what the rows' gradient loses (B, k)
+    gradient: Callable[[Tensors, Tensor, Tensor, Tensors], Tensor]
+
+
+class OneByOne(torch.autograd.Function):
+    """Distances (B, N) by a formula, one candidate of every query at a time so that memory stays (B, k): of query b to
+    row n of e or, with ids (B, N), to row ids[b, n]."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor) -> Tensor:
-        ctx.save_for_backward(q, s, e)
-        distance = q.new_empty(len(q), len(e))
-        for n, candidate in enumerate(e):
-            distance[:, n] = torch.addcmul(q, s, candidate, value=-1).abs_().sum(-1)
-        return distance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        q, s, e = ctx.saved_tensors
-        (upstream,) = gradients
-        dq, ds, de = torch.zeros_like(q), torch.zeros_like(s), torch.empty_like(e)
-        for n, candidate in enumerate(e):
-            sign = torch.addcmul(q, s, candidate, value=-1).sign_().mul_(upstream[:, n, None])
-            dq += sign
-            ds.addcmul_(sign, candidate, value=-1)
-            de[n] = -(sign * s).sum(0)
-        return dq, ds, de
-
-
-class ScaledL1Listed(torch.autograd.Function):
-    """distance[b, n] to row ids[b, n] of e, one candidate of every query at a time."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-        ctx.save_for_backward(q, s, e, ids)
-        distance = q.new_empty(ids.shape)
-        for n, chosen in enumerate(ids.T):
-            distance[:, n] = torch.addcmul(q, s, e.index_select(0, chosen), value=-1).abs_().sum(-1)
+    def forward(ctx: Any, formula: _Formula, ids: Tensor | None, e: Tensor, *query: Tensor) -> Tensor:
+        ctx.formula = formula
+        ctx.save_for_backward(ids, e, *query)
+        distance = e.new_empty(len(query[0]), len(e) if ids is None else ids.shape[1])
+        for n in range(distance.shape[1]):
+            distance[:, n] = formula.distance(query, _candidate(e, ids, n))
         return distance
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        q, s, e, ids = ctx.saved_tensors
+        ids, e, *query = ctx.saved_tensors
         (upstream,) = gradients
-        dq, ds, de = torch.zeros_like(q), torch.zeros_like(s), torch.zeros_like(e)
-        for n, chosen in enumerate(ids.T):
-            rows = e.index_select(0, chosen)
-            sign = torch.addcmul(q, s, rows, value=-1).sign_().mul_(upstream[:, n, None])
-            dq += sign
-            ds.addcmul_(sign, rows, value=-1)
-            de.index_add_(0, chosen, sign * s, alpha=-1)
-        return dq, ds, de, None
+        d_query, de = tuple(torch.zeros_like(part) for part in query), torch.zeros_like(e)
+        for n in range(upstream.shape[1]):
+            lost = ctx.formula.gradient(tuple(query), _candidate(e, ids, n), upstream[:, n, None], d_query)
+            if ids is None:
+                de[n] = -lost.sum(0)
+            else:
+                de.index_add_(0, ids[:, n], lost, alpha=-1)
+        return None, None, de, *d_query
 
 
-class ComplexModulus(torch.autograd.Function):
-    """distance[b, n] = Σ_i |q[b, i] − e[n, i]| over complex coordinates, stored as [real | imaginary] of width 2k."""
-
-    @staticmethod
-    def forward(ctx: Any, q: Tensor, e: Tensor) -> Tensor:
-        ctx.save_for_backward(q, e)
-        distance = q.new_empty(len(q), len(e))
-        for n, candidate in enumerate(e):
-            real, imaginary = (q - candidate).chunk(2, -1)
-            distance[:, n] = torch.hypot(real, imaginary).sum(-1)
-        return distance
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
-        q, e = ctx.saved_tensors
-        (upstream,) = gradients
-        dq, de = torch.zeros_like(q), torch.empty_like(e)
-        for n, candidate in enumerate(e):
-            real, imaginary = (q - candidate).chunk(2, -1)
-            # At modulus zero the direction is undefined; zero is a valid subgradient, and what the sign gives in L1.
-            inverse = upstream[:, n, None] / torch.hypot(real, imaginary).clamp_min_(torch.finfo(q.dtype).tiny)
-            direction = torch.cat([real * inverse, imaginary * inverse], -1)
-            dq += direction
-            de[n] = -direction.sum(0)
-        return dq, de
+def _candidate(e: Tensor, ids: Tensor | None, n: int) -> Tensor:
+    return e[n] if ids is None else e.index_select(0, ids[:, n])
 
 
-def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N)."""
-    result: Tensor = ScaledL1Listed.apply(q, s, e, ids)  # type: ignore[no-untyped-call]
+def _scaled_l1_distance(query: Tensors, rows: Tensor) -> Tensor:
+    q, s = query
+    return torch.addcmul(q, s, rows, value=-1).abs_().sum(-1)
+
+
+def _scaled_l1_gradient(query: Tensors, rows: Tensor, upstream: Tensor, d_query: Tensors) -> Tensor:
+    q, s = query
+    dq, ds = d_query
+    sign = torch.addcmul(q, s, rows, value=-1).sign_().mul_(upstream)
+    dq += sign
+    ds.addcmul_(sign, rows, value=-1)
+    return sign * s
+
+
+def _modulus_distance(query: Tensors, rows: Tensor) -> Tensor:
+    real, imaginary = (query[0] - rows).chunk(2, -1)
+    return torch.hypot(real, imaginary).sum(-1)
+
+
+def _modulus_gradient(query: Tensors, rows: Tensor, upstream: Tensor, d_query: Tensors) -> Tensor:
+    real, imaginary = (query[0] - rows).chunk(2, -1)
+    # At modulus zero the direction is undefined; zero is a valid subgradient, and what the sign gives in L1.
+    inverse = upstream / torch.hypot(real, imaginary).clamp_min_(torch.finfo(rows.dtype).tiny)
+    direction = torch.cat([real * inverse, imaginary * inverse], -1)
+    d_query[0].add_(direction)
+    return direction
+
+
+_SCALED_L1 = _Formula(_scaled_l1_distance, _scaled_l1_gradient)
+_MODULUS = _Formula(_modulus_distance, _modulus_gradient)
+
+
+def _one_by_one(formula: _Formula, ids: Tensor | None, e: Tensor, *query: Tensor) -> Tensor:
+    result: Tensor = OneByOne.apply(formula, ids, e, *query)  # type: ignore[no-untyped-call]
     return result
 
 
 def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
-    """(B, k), (B, k), (N, k) → distances (B, N)."""
-    result: Tensor = ScaledL1.apply(q, s, e)  # type: ignore[no-untyped-call]
-    return result
+    """(B, k), (B, k), (N, k) → distances (B, N): Σ_i |q[b, i] − s[b, i]·e[n, i]|."""
+    return _one_by_one(_SCALED_L1, None, e, q, s)
+
+
+def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
+    """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e."""
+    return _one_by_one(_SCALED_L1, ids, e, q, s)
 
 
 def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
@@ -110,13 +110,12 @@ def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
 
 
 def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
-    """(B, 2k), (N, 2k) → distances (B, N)."""
-    result: Tensor = ComplexModulus.apply(q, e)  # type: ignore[no-untyped-call]
-    return result
+    """(B, 2k), (N, 2k), rows [real | imaginary] → distances (B, N): Σ_i |q[b, i] − e[n, i]|."""
+    return _one_by_one(_MODULUS, None, e, q)
 
 
 def complex_modulus_pools(q: Tensor, e: Tensor, ids: Tensor) -> Tensor:
-    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to rows ids[b // ⌈B/P⌉] of e."""
+    """(B, 2k), (U, 2k), int64 (P, N) → distances (B, N) of query b to the rows of e in its pool."""
     runs = q.split(run_length(len(q), len(ids)))
     return torch.cat([complex_modulus_cross(run, e.index_select(0, pool)) for run, pool in zip(runs, ids, strict=True)])
 
@@ -155,9 +154,17 @@ def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, w
 
 
 def adam_rows(
-    weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, lr: float, beta1: float, beta2: float,
-    eps: float, step: int,
-) -> None:  # fmt: skip
+    weight: Tensor,
+    m: Tensor,
+    v: Tensor,
+    ids: Tensor,
+    gradient: Tensor,
+    lr: float,
+    beta1: float,
+    beta2: float,
+    eps: float,
+    step: int,
+) -> None:
     """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
     first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
     second = v[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)

@@ -26,7 +26,7 @@ class Thin(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         thinned = gradients[0].clone(memory_format=torch.contiguous_format)
         if native.serves(thinned):
-            native.module.thin(native.threads(), thinned.data_ptr(), *thinned.shape, ctx.share, ctx.key)
+            native.loaded().thin(native.threads(), thinned, ctx.share, ctx.key)
         else:
             reference.thin_(thinned, ctx.share, ctx.key)
         return thinned, None, None

@@ -54,6 +54,9 @@ class Batches:
         self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
         sizes = len(graph.entities), len(graph.relations)
         self._known = {side: KnownAnswers(graph.train, *sizes, side) for side in SIDES}
+        ranged = settings.filter_known or settings.weighting != "none"
+        # Where the known answers of each training triple's query lie: looking them up in every step costs more.
+        self._ranges = {side: self._triple_ranges(side) for side in SIDES} if ranged else {}
         self._weights = self._triple_weights()
         self._types = _TypedEntities(graph) if settings.typed else None
         self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
@@ -79,12 +82,10 @@ class Batches:
             order = order[np.argsort(self._types.of[self._answers(triples[order], side)], kind="stable")]
         chosen, triples = chosen[order], triples[order]
         answers, anchors = self._answers(triples, side), self._answers(triples, "head" if side == "tail" else "tail")
-        pools, valid = self._negatives(anchors, triples[:, 1], answers, side, step)
+        pools, valid = self._negatives(chosen, anchors, triples[:, 1], answers, side, step)
 
-        ids, places = np.unique(
-            np.concatenate([anchors, answers, *(pool.reshape(-1) for _, pool in pools)]), return_inverse=True
-        )
-        positions = torch.from_numpy(places)
+        all_ids = np.concatenate([anchors, answers, *(pool.reshape(-1) for _, pool in pools)])
+        entity_ids, positions = kernels.distinct(torch.from_numpy(all_ids), len(self.graph.entities))
         count, taken = len(triples), 2 * len(triples)
         groups = []
         for rows, pool in pools:
@@ -100,7 +101,7 @@ class Batches:
             relation_ids, relations = relation_rows.unique(return_inverse=True)
         return Batch(
             side=asked,
-            entity_ids=torch.from_numpy(ids.astype(np.int64)),
+            entity_ids=entity_ids,
             relation_ids=relation_ids,
             anchors=positions[:count],
             relations=relations,
@@ -139,6 +140,7 @@ class Batches:
 
     def _negatives(
         self,
+        chosen: NDArray[np.int32],
         anchors: NDArray[np.int32],
         relations: NDArray[np.int32],
         answers: NDArray[np.int32],
@@ -158,17 +160,16 @@ class Batches:
             valid = None if known is None else self._mask_own(own, *known.of(anchors, relations))
             return [(slice(0, len(answers)), own)], valid
         if self._types is None:
-            run = -(-len(answers) // self.settings.pools)
             drawn = [
                 generator.choice(len(self.graph.entities), count, replace=False, shuffle=False)
-                for _ in range(0, len(answers), run)
+                for _ in range(kernels.pool_count(len(answers), self.settings.pools))
             ]
             groups = [(slice(0, len(answers)), np.stack(drawn))]
             valid = None if known is None else torch.ones(len(answers), count, dtype=torch.bool)
         else:
             groups, valid = self._typed_pools(answers, generator)
         if known is not None and valid is not None:
-            starts, ends = (torch.from_numpy(bounds) for bounds in known.ranges(anchors, relations))
+            starts, ends = (torch.from_numpy(bounds[chosen].astype(np.int64)) for bounds in self._ranges[side])
             flat = torch.from_numpy(known.answers)
             for rows, pools in groups:
                 run = kernels.run_length(rows.stop - rows.start, len(pools))
@@ -203,6 +204,14 @@ class Batches:
         place = np.minimum(np.searchsorted(keys, asked), max(0, len(keys) - 1))
         return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
 
+    def _triple_ranges(self, side: Side) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
+        """Where in the known answers of a side those of each training triple's query start and end: two (triples,)."""
+        known = self._known[side]
+        anchors = self.graph.train[:, 0 if side == "tail" else 2]
+        small = np.int32 if len(known) <= np.iinfo(np.int32).max else np.int64
+        starts, ends = known.ranges(anchors, self.graph.train[:, 1])
+        return starts.astype(small), ends.astype(small)
+
     def _triple_weights(self) -> dict[Side, NDArray[np.float32]]:
         """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weight.
 
@@ -219,9 +228,7 @@ class Batches:
         def weigh(counts: NDArray[np.int64]) -> NDArray[np.float32]:
             return (1 / np.sqrt(counts) * given).astype(np.float32)
 
-        head, relation, tail = self.graph.train.T
-        tails = self._known["tail"].counts(head, relation) + offset
-        heads = self._known["head"].counts(tail, relation) + offset
+        tails, heads = (np.subtract(*self._ranges[side][::-1], dtype=np.int64) + offset for side in ("tail", "head"))
         if kind == "frequency":  # one array for both sides
             return dict.fromkeys(SIDES, weigh(tails + heads))
         return {"tail": weigh(tails), "head": weigh(heads)}

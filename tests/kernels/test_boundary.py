@@ -1,0 +1,420 @@
+"""The kernels' boundary: wrong shapes, types, layouts and indices are refused before any memory is read."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from transher import kernels
+from transher.kernels import Columns, Known, interface, native
+
+pytestmark = pytest.mark.skipif(native.module is None, reason="no native module")
+
+REFUSED = (ValueError, TypeError, IndexError)
+ROOT = Path(__file__).parents[2]
+B, N, U, V, K = 6, 5, 9, 3, 7
+COLUMNS = Columns(0, K, 2 * K, 1.0, True)
+
+Arguments = dict[str, Any]
+
+
+def known(count: int = B, ids: int = 8) -> Known:
+    return Known(torch.arange(count) % 4, torch.arange(count) % 4 + 3, torch.arange(ids, dtype=torch.int32))
+
+
+def index(bound: int, *shape: int) -> Tensor:
+    return torch.randint(bound, shape)
+
+
+def count(q: Tensor, s: Tensor, limits: Tensor, candidates: Tensor, first: int, known: Known) -> object:
+    return kernels.scaled_l1_count(q, s, limits, [(first, candidates)], known)
+
+
+def top(q: Tensor, s: Tensor, candidates: Tensor, first: int, size: int, excluded: Known) -> object:
+    return kernels.scaled_l1_top(q, s, [(first, candidates)], size, excluded)
+
+
+# Every entry point with arguments that fit.
+CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments]]] = {
+    "scaled_l1_cross": (
+        kernels.scaled_l1_cross,
+        lambda: {"q": torch.randn(B, K), "s": torch.randn(B, K), "e": torch.randn(N, K)},
+    ),
+    "scaled_l1_pairs": (
+        kernels.scaled_l1_pairs,
+        lambda: {"q": torch.randn(B, K), "s": torch.randn(B, K), "e": torch.randn(B, K)},
+    ),
+    "scaled_l1_listed": (
+        kernels.scaled_l1_listed,
+        lambda: {"q": torch.randn(B, K), "s": torch.randn(B, K), "e": torch.randn(U, K), "ids": index(U, B, N)},
+    ),
+    "complex_modulus_cross": (
+        kernels.complex_modulus_cross,
+        lambda: {"q": torch.randn(B, 2 * K), "e": torch.randn(N, 2 * K)},
+    ),
+    "complex_modulus_pairs": (
+        kernels.complex_modulus_pairs,
+        lambda: {"q": torch.randn(B, 2 * K), "e": torch.randn(B, 2 * K)},
+    ),
+    "complex_modulus_pools": (
+        kernels.complex_modulus_pools,
+        lambda: {"q": torch.randn(B, 2 * K), "e": torch.randn(U, 2 * K), "ids": index(U, 2, N)},
+    ),
+    "scaled_l1_batch": (
+        kernels.scaled_l1_batch,
+        lambda: {
+            "entity_rows": torch.randn(U, K),
+            "relation_rows": torch.randn(V, 3 * K),
+            "anchors": index(U, B),
+            "relations": index(V, B),
+            "answers": index(U, B),
+            "negatives": index(U, 2, N),
+            "keep": torch.ones(B, K),
+            "columns": COLUMNS,
+            "gamma": 6.0,
+        },
+    ),
+    "scaled_l1_count": (
+        count,
+        lambda: {
+            "q": torch.randn(B, K),
+            "s": torch.randn(B, K),
+            "limits": torch.rand(B),
+            "candidates": torch.randn(N, K),
+            "first": 0,
+            "known": known(),
+        },
+    ),
+    "scaled_l1_top": (
+        top,
+        lambda: {
+            "q": torch.randn(B, K),
+            "s": torch.randn(B, K),
+            "candidates": torch.randn(N, K),
+            "first": 0,
+            "size": 4,
+            "excluded": known(),
+        },
+    ),
+    "self_adversarial": (
+        kernels.self_adversarial,
+        lambda: {
+            "positive": torch.randn(B),
+            "negative": torch.randn(B, N),
+            "valid": torch.ones(B, N, dtype=torch.bool),
+            "weights": torch.ones(B),
+            "alpha": 1.0,
+        },
+    ),
+    "adam_rows": (
+        kernels.adam_rows,
+        lambda: {
+            "weight": torch.randn(U, K),
+            "m": torch.zeros(U, K),
+            "v": torch.zeros(U, K),
+            "ids": torch.arange(B),
+            "gradient": torch.randn(B, K),
+            "lr": 0.1,
+            "beta1": 0.9,
+            "beta2": 0.999,
+            "eps": 1e-8,
+            "step": 1,
+        },
+    ),
+    "gather_rows": (kernels.gather_rows, lambda: {"weight": torch.randn(U, K), "ids": index(U, B)}),
+    "unit_rows": (kernels.unit_rows, lambda: {"weight": torch.randn(U, K), "ids": torch.arange(B)}),
+    "distinct": (kernels.distinct, lambda: {"ids": index(U, B), "bound": U}),
+    "mask_known": (
+        kernels.mask_known,
+        lambda: {"valid": torch.ones(B, N, dtype=torch.bool), "negatives": index(U, N), "known": known()},
+    ),
+}
+TENSORS = [
+    (name, argument)
+    for name, (_, arguments) in CALLS.items()
+    for argument, value in arguments().items()
+    if isinstance(value, Tensor)
+]
+
+
+def longer(tensor: Tensor, dimension: int, by: int) -> Tensor:
+    """As `tensor`, with one size changed."""
+    shape = list(tensor.shape)
+    shape[dimension] = max(0, shape[dimension] + by)
+    return torch.zeros(shape, dtype=tensor.dtype)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arguments_that_fit_are_taken(backend: str, name: str) -> None:
+    function, arguments = CALLS[name]
+    function(**arguments())
+
+
+# Sizes that no other argument has, or for which every length is right.
+FREE = {
+    ("scaled_l1_cross", "e", 0),
+    ("scaled_l1_listed", "e", 0),
+    ("scaled_l1_listed", "ids", 1),
+    ("complex_modulus_cross", "q", 0),
+    ("complex_modulus_cross", "e", 0),
+    ("complex_modulus_pools", "q", 0),
+    ("complex_modulus_pools", "e", 0),
+    ("complex_modulus_pools", "ids", 0),
+    ("complex_modulus_pools", "ids", 1),
+    ("scaled_l1_batch", "entity_rows", 0),
+    ("scaled_l1_batch", "relation_rows", 0),
+    ("scaled_l1_batch", "relation_rows", 1),
+    ("scaled_l1_batch", "negatives", 0),
+    ("scaled_l1_batch", "negatives", 1),
+    ("scaled_l1_count", "candidates", 0),
+    ("scaled_l1_top", "candidates", 0),
+    ("gather_rows", "weight", 0),
+    ("gather_rows", "weight", 1),
+    ("gather_rows", "ids", 0),
+    ("unit_rows", "weight", 0),
+    ("unit_rows", "weight", 1),
+    ("unit_rows", "ids", 0),
+    ("distinct", "ids", 0),
+}
+
+
+@pytest.mark.parametrize(("name", "argument"), TENSORS)
+@pytest.mark.parametrize("by", [-100, -1, 1, 3])
+def test_a_size_that_does_not_fit_the_others_is_refused(name: str, argument: str, by: int) -> None:
+    function, arguments = CALLS[name]
+    for dimension in range(arguments()[argument].ndim):
+        if (name, argument, dimension) not in FREE:
+            given = arguments()
+            given[argument] = longer(given[argument], dimension, by)
+            with pytest.raises(REFUSED):
+                function(**given)
+
+
+@pytest.mark.parametrize(("name", "argument"), TENSORS)
+def test_too_many_or_too_few_dimensions_are_refused(name: str, argument: str) -> None:
+    function, arguments = CALLS[name]
+    before: Tensor = arguments()[argument]
+    for wrong in (before[None], before.reshape(-1), before.sum().to(before.dtype)):
+        if wrong.shape != before.shape:
+            given = {**arguments(), argument: wrong}
+            with pytest.raises((*REFUSED, RuntimeError)):  # torch's own, where it comes first
+                function(**given)
+
+
+@pytest.mark.parametrize(("name", "argument"), TENSORS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32, torch.int8, torch.bool])
+def test_another_type_never_reaches_the_native_module(name: str, argument: str, dtype: torch.dtype) -> None:
+    """It is refused, converted, or left to torch; nothing reads it as if it had the right type."""
+    function, arguments = CALLS[name]
+    given = arguments()
+    given[argument] = given[argument].to(dtype)
+    with contextlib.suppress(*REFUSED, RuntimeError):
+        function(**given)
+
+
+@pytest.mark.parametrize("part", ["entity_rows", "relation_rows", "keep"])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64])
+def test_a_batch_takes_float32_alone(part: str, dtype: torch.dtype) -> None:
+    arguments = CALLS["scaled_l1_batch"][1]()
+    arguments[part] = arguments[part].to(dtype)
+    with pytest.raises(TypeError, match=rf"{part} must be torch.float32, not {dtype}"):
+        kernels.scaled_l1_batch(**arguments)
+
+
+@pytest.mark.parametrize(("name", "argument"), TENSORS)
+def test_strided_tensors_give_what_their_copies_give(backend: str, name: str, argument: str) -> None:
+    function, arguments = CALLS[name]
+    torch.manual_seed(0)
+    given = arguments()
+    if (given[argument].ndim < 2) or name in ("adam_rows", "unit_rows", "mask_known"):
+        return
+    expected = function(**given)
+    wide = torch.cat([given[argument], given[argument]], -1)
+    given[argument] = wide[..., : given[argument].shape[-1]]
+    assert not given[argument].is_contiguous()
+    for got, wanted in zip(tensors_of(function(**given)), tensors_of(expected), strict=True):
+        torch.testing.assert_close(got, wanted)
+
+
+def tensors_of(result: object) -> tuple[Any, ...]:
+    return result if isinstance(result, tuple) else (result,)
+
+
+IDS = [
+    ("scaled_l1_listed", "ids", U),
+    ("complex_modulus_pools", "ids", U),
+    ("scaled_l1_batch", "anchors", U),
+    ("scaled_l1_batch", "relations", V),
+    ("scaled_l1_batch", "answers", U),
+    ("scaled_l1_batch", "negatives", U),
+    ("adam_rows", "ids", U),
+    ("gather_rows", "ids", U),
+    ("unit_rows", "ids", U),
+    ("distinct", "ids", U),
+]
+
+
+@pytest.mark.parametrize(("name", "argument", "bound"), IDS)
+@pytest.mark.parametrize("wrong", [-1, 0, 1 << 40, -(1 << 40)])
+def test_ids_out_of_range_are_refused(name: str, argument: str, bound: int, wrong: int) -> None:
+    function, arguments = CALLS[name]
+    given = arguments()
+    given[argument].view(-1)[-1] = bound if wrong == 0 else wrong
+    with pytest.raises(IndexError, match=f"index .* of a table of {bound} rows"):
+        function(**given)
+
+
+@pytest.mark.parametrize("name", ["scaled_l1_count", "scaled_l1_top", "mask_known"])
+def test_known_answers_that_do_not_fit_are_refused(name: str) -> None:
+    function, arguments = CALLS[name]
+    key = "excluded" if name == "scaled_l1_top" else "known"
+    good = known()
+    for wrong in (
+        known(B - 1),
+        known(B + 1),
+        good._replace(ends=good.ends[:-1]),
+        good._replace(ends=good.ends + 6),
+        good._replace(starts=good.starts - 1),
+        good._replace(ids=good.ids[:2]),
+        good._replace(ids=good.ids[None]),
+    ):
+        with pytest.raises(REFUSED):
+            function(**{**arguments(), key: wrong})
+
+
+@pytest.mark.parametrize("name", ["scaled_l1_count", "scaled_l1_top"])
+@pytest.mark.parametrize("first", [-1, -(1 << 62), (1 << 63) - 1])
+def test_a_first_id_that_is_none_is_refused(name: str, first: int) -> None:
+    function, arguments = CALLS[name]
+    with pytest.raises(ValueError, match="first candidate"):
+        function(**{**arguments(), "first": first})
+
+
+@pytest.mark.parametrize("size", [-1, 10**9, 10**18])
+def test_a_size_that_no_memory_holds_is_refused(size: int) -> None:
+    with pytest.raises(ValueError, match="size must be"):
+        top(**{**CALLS["scaled_l1_top"][1](), "size": size})
+
+
+def test_the_best_none_are_none() -> None:
+    distances, ids = kernels.scaled_l1_top(torch.randn(2, 3), torch.randn(2, 3), [(0, torch.randn(4, 3))], 0, known(2))
+    assert distances.shape == ids.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [Columns(-1, None, None, 1.0, True), Columns(0, K, 2 * K + 1, 1.0, True), Columns(1 << 40, 0, 0, 1.0, True)],
+)
+def test_columns_beyond_a_relation_row_are_refused(columns: Columns) -> None:
+    with pytest.raises(ValueError, match="too short"):
+        kernels.scaled_l1_batch(**{**CALLS["scaled_l1_batch"][1](), "columns": columns})
+
+
+def test_columns_that_no_part_of_a_batch_uses_have_no_gradient(backend: str) -> None:
+    arguments = CALLS["scaled_l1_batch"][1]()
+    rows = arguments["relation_rows"].requires_grad_()
+    arguments["columns"] = Columns(None, None, 3, 1.0, True)
+    positive, negative = kernels.scaled_l1_batch(**arguments)
+    (positive.sum() + negative.sum()).backward()
+    assert rows.grad is not None
+    assert (rows.grad[:, :3] == 0).all()
+    assert (rows.grad[:, 3 + K :] == 0).all()
+    assert (rows.grad[:, 3 : 3 + K] != 0).any()
+
+
+def test_indices_that_change_before_the_backward_pass_are_noticed() -> None:
+    arguments = CALLS["scaled_l1_batch"][1]()
+    arguments["entity_rows"].requires_grad_()
+    positive, _ = kernels.scaled_l1_batch(**arguments)
+    arguments["negatives"].fill_(1 << 40)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        positive.sum().backward()
+
+
+sizes = st.integers(0, 4)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+@given(name=st.sampled_from(sorted(CALLS)), data=st.data())
+def test_any_shapes_give_a_result_or_an_error(backend: str, name: str, data: st.DataObject) -> None:
+    """Small shapes at random, zeros among them, for every tensor at once."""
+    function, arguments = CALLS[name]
+    given = arguments()
+    for argument, value in given.items():
+        if isinstance(value, Tensor):
+            shape = data.draw(st.lists(sizes, min_size=value.ndim, max_size=value.ndim))
+            given[argument] = torch.zeros(shape, dtype=value.dtype)
+        elif isinstance(value, Known):
+            given[argument] = known(data.draw(sizes), data.draw(sizes))
+    with contextlib.suppress(*REFUSED, RuntimeError):
+        function(**given)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_nothing_at_all_is_no_error(backend: str, name: str) -> None:
+    """Zero queries and zero candidates."""
+    function, arguments = CALLS[name]
+    given = arguments()
+    empty = {
+        "q",
+        "s",
+        "limits",
+        "anchors",
+        "relations",
+        "answers",
+        "positive",
+        "weights",
+        "ids",
+        "gradient",
+        "keep",
+        "valid",
+    }
+    for argument, value in given.items():
+        if isinstance(value, Tensor) and (argument in empty or argument == "negative"):
+            given[argument] = value[:0]
+        elif isinstance(value, Known):
+            given[argument] = known(0)
+    if name in ("scaled_l1_pairs", "complex_modulus_pairs"):
+        given["e"] = given["e"][:0]
+    if name == "scaled_l1_batch":
+        given["negatives"] = given["negatives"][:1]
+    if name == "complex_modulus_pools":
+        given["ids"] = torch.zeros(1, 0, dtype=torch.int64)
+    function(**given)
+
+
+def test_the_compiled_module_has_the_functions_of_its_interface() -> None:
+    """By name and number of arguments: mypy checks calls against the interface, and this checks the interface."""
+    native_module = native.loaded()
+    declared = {name: member for name, member in vars(interface.Native).items() if callable(member) and name[0] != "_"}
+    shared = {name: getattr(interface, kind) for name, kind in interface.Native.__annotations__.items()}
+    for name, member in declared.items():
+        found = native_module.Batch.__init__ if name == "Batch" else getattr(native_module, name)
+        assert argument_count(found) == len(inspect.signature(member).parameters) - (name != "Batch"), name
+    for name, kind in shared.items():
+        wanted = len(inspect.signature(kind.__call__).parameters) - 1
+        assert argument_count(getattr(native_module, name)) == wanted, name
+    public = {name for name in dir(native_module) if name[0] != "_"}
+    assert public == declared.keys() | shared.keys()
+
+
+def argument_count(function: Any) -> int:
+    text = str(function.__nb_signature__[0][0])
+    return len(re.findall(r"(?:^|[(,]\s*)(\w+)(?=[:,)=])", text[text.index("(") : text.rindex(")") + 1]))
+
+
+def test_no_address_of_a_tensor_is_taken_outside_of_the_boundary() -> None:
+    word = "data_" + "ptr"
+    files = [path for folder in ("src", "tests", "benchmarks", "native") for path in (ROOT / folder).rglob("*.*")]
+    sources = [path for path in files if path.suffix in (".py", ".pyi", ".cpp", ".h")]
+    assert {path.name for path in sources if word in path.read_text(encoding="utf-8")} == {"arguments.h"}
