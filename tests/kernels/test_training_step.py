@@ -230,3 +230,30 @@ def test_known_answers_in_the_pool_are_masked(backend: str, known: list[list[int
     valid = torch.ones(len(known), len(pool), dtype=torch.bool)
     kernels.mask_known(valid, torch.tensor(pool, dtype=torch.int64), Known(ends - counts, ends, flat))
     assert valid.tolist() == [[member not in answers for member in pool] for answers in known]
+
+
+def test_a_query_that_repeats_masks_the_same_places_every_time(backend: str) -> None:
+    answers = torch.randperm(200)[:90].int()  # many enough to be remembered
+    starts, ends = torch.tensor([0, 5, 0, 0, 5, 0]), torch.tensor([90, 90, 90, 40, 90, 90])
+    pool = torch.randint(200, (60,))
+    valid = torch.ones(6, 60, dtype=torch.bool)
+    kernels.mask_known(valid, pool, Known(starts, ends, answers))
+    for row, start, end in zip(valid.tolist(), starts, ends, strict=True):
+        known = set(answers[start:end].tolist())
+        assert row == [member not in known for member in pool.tolist()]
+
+
+@relaxed
+@given(ids=st.lists(st.integers(0, 199), max_size=60))
+def test_distinct_ids_are_those_of_a_sort(backend: str, ids: list[int]) -> None:
+    found, places = kernels.distinct(torch.tensor(ids, dtype=torch.int64), 200)
+    assert found.tolist() == sorted(set(ids))
+    assert found[places].tolist() == ids
+
+
+@given(positives=st.integers(1, 300), wanted=st.integers(1, 40))
+def test_every_pool_that_is_drawn_has_a_run_of_positives(positives: int, wanted: int) -> None:
+    count = kernels.pool_count(positives, wanted)
+    run = kernels.run_length(positives, count)
+    assert 1 <= count <= wanted
+    assert (count - 1) * run < positives <= count * run
