@@ -17,33 +17,22 @@ _BUCKETS = 1 << 16  # of three-letter pieces: 16 bits, which NumPy sorts in line
 
 
 class Pieces:
-    """Which texts hold which three-byte pieces, as one flat array sorted by piece."""
+    """Which texts hold which pieces, as one flat array sorted by piece."""
 
     def __init__(self, texts: pa.LargeStringArray) -> None:
-        around = [pa.scalar(text, pa.large_string()) for text in ("  ", " ", "")]
-        padded = pc.binary_join_element_wise(around[0], texts, around[1], around[2])
-        lengths = pc.binary_length(padded).to_numpy().astype(np.int64)
-        data = np.frombuffer(padded.buffers()[2] or b"", dtype=np.uint8)
-        ends = np.cumsum(lengths)
-        codes = _codes(data[: int(ends[-1])] if len(ends) else data[:0])
-        owner = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[: len(codes)]
-        whole = np.ones(len(codes), dtype=np.bool_)
-        for back in (1, 2):  # a piece must not reach into the next text
-            whole[(ends - back)[(ends - back) < len(codes)]] = False
-        codes, owner = codes[whole], owner[whole]
-        order = np.argsort(codes, kind="stable")
-        self._owners: NDArray[np.int32] = owner[order]
+        codes, owners = _pieces(texts)
+        self._texts = len(texts)
+        self._owners: NDArray[np.int32] = owners[np.argsort(codes, kind="stable")]
         self._starts = np.zeros(_BUCKETS + 1, dtype=np.int64)
         np.cumsum(np.bincount(codes, minlength=_BUCKETS), out=self._starts[1:])
-        self._counts = np.maximum(lengths - 2, 1)
 
-    def alike(self, wanted: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Places of the texts that share most pieces with `wanted`, and how much: 2·shared / (its pieces + theirs)."""
-        codes = np.unique(_codes(np.frombuffer(f"  {wanted} ".encode(), dtype=np.uint8)))[:_LETTERS].astype(np.int64)
+    def sharing(self, wanted: str) -> NDArray[np.int64]:
+        """Positions of the texts that share most of the rarer pieces of `wanted`."""
+        codes = np.unique(_pieces(pa.array([wanted], pa.large_string()))[0])[:_LETTERS].astype(np.int64)
         sizes = self._starts[codes + 1] - self._starts[codes]
         rarest = np.argsort(sizes, kind="stable")
         rarest = rarest[: max(1, int(np.searchsorted(np.cumsum(sizes[rarest]), _READ)))]
-        hits = np.zeros(len(self._counts), dtype=np.uint8)
+        hits = np.zeros(self._texts, dtype=np.uint8)
         for code in codes[rarest].tolist():
             # Within a piece the owners ascend: one that has it twice is added once, since both write the same value.
             owners = self._owners[self._starts[code] : self._starts[code + 1]]
@@ -53,11 +42,34 @@ class Pieces:
         few = np.flatnonzero(at_least <= _COMPARED)
         least = max(1, int(few[0]) - 1 if len(few) else len(at_least) - 1)
         places = np.flatnonzero(hits >= least)
-        likeness = 2 * hits[places] / (len(codes) + self._counts[places])
         if len(places) > _COMPARED:
-            kept = np.argpartition(likeness + hits[places] / len(codes), -_COMPARED)[-_COMPARED:]
-            places, likeness = places[kept], likeness[kept]
-        return places, likeness
+            places = np.sort(places[np.argpartition(hits[places], -_COMPARED)[-_COMPARED:]])
+        return places
+
+
+def likenesses(texts: pa.LargeStringArray, wanted: str) -> NDArray[np.float64]:
+    """How alike each text is to `wanted`, from 0 to 1: 2·shared pieces / (its pieces + theirs). (n,)"""
+    codes, owners = _pieces(texts)
+    asked = np.unique(_pieces(pa.array([wanted], pa.large_string()))[0])
+    held = np.unique(owners.astype(np.int64) * _BUCKETS + codes)  # each piece of a text once
+    counts = np.bincount(held // _BUCKETS, minlength=len(texts))
+    shared = np.bincount(held[np.isin(held % _BUCKETS, asked)] // _BUCKETS, minlength=len(texts))
+    return np.asarray(2 * shared / (len(asked) + counts))
+
+
+def _pieces(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
+    """The bucket of each three-byte piece of each text, and the position of its text: (m,), (m,)."""
+    around = [pa.scalar(text, pa.large_string()) for text in ("  ", " ", "")]
+    padded = pc.binary_join_element_wise(around[0], texts, around[1], around[2])
+    lengths = pc.binary_length(padded).to_numpy().astype(np.int64)
+    data = np.frombuffer(padded.buffers()[2] or b"", dtype=np.uint8)
+    ends = np.cumsum(lengths)
+    codes = _codes(data[: int(ends[-1])] if len(ends) else data[:0])
+    owners = np.repeat(np.arange(len(lengths), dtype=np.int32), lengths)[: len(codes)]
+    whole = np.ones(len(codes), dtype=np.bool_)
+    for back in (1, 2):  # a piece must not reach into the next text
+        whole[(ends - back)[(ends - back) < len(codes)]] = False
+    return codes[whole], owners[whole]
 
 
 def _codes(data: NDArray[np.uint8]) -> NDArray[np.uint16]:

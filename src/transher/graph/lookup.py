@@ -27,7 +27,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from transher.errors import UnknownNameError
-from transher.graph.likeness import Pieces
+from transher.graph import iris
+from transher.graph.likeness import Pieces, likenesses
 
 Ids = NDArray[np.int64]
 
@@ -37,7 +38,6 @@ _FEW = 64  # words that are looked for in the index, if there is one; more, and 
 _READ = 2_000_000  # entries of the index that one search may read
 _ENOUGH = 0.3  # similarity from which a name is worth showing
 _LAST = "\U0010ffff"  # sorts after every text that begins the same
-_SCHEMES = (("https?://", "/#"), ("urn:", ":/#"))  # of IRIs: how each begins, and what parts its segments
 _DEEPEST = 12  # segments of an IRI that may tell it apart from others
 
 # The forms of a label. A positive number is that many segments from the end of an IRI.
@@ -105,7 +105,7 @@ class Lookup:
         if form == _IDENTIFIER:
             return identifiers
         if form > 0:
-            return pc.coalesce(*(_end(identifiers, form, scheme) for scheme in _SCHEMES))
+            return iris.ends(identifiers, form)
         names = self.names.take(pa.array(ids))
         if form == _NAME:
             return names
@@ -210,20 +210,26 @@ class Lookup:
         return _equal(self._folded_identifiers, _folded_words(words))
 
     def _ending(self, words: pa.Array, last_segments: pa.Array, fold: Callable[[pa.Array], pa.Array]) -> _Matches:
-        """The IRIs that end in each word, from the start of a segment. Longer ends are made of those IRIs only whose
-        last segment is a word's."""
+        """The IRIs that end in each word, from the start of a segment."""
         found = _Matches.none(len(words))
-        for scheme in _SCHEMES:
-            asked = pc.utf8_rtrim(words, characters=scheme[1])
-            depths = pc.fill_null(pc.count_substring_regex(asked, _one_of(scheme)), 0).to_numpy() + 1
-            for depth in np.unique(depths[depths <= _DEEPEST]).tolist():
+        for scheme in self._schemes:
+            asked = scheme.trimmed(words)
+            depths = scheme.depths(asked).fill_null(0).to_numpy()
+            for depth in np.unique(depths[(depths > 1) & (depths <= _DEEPEST)]).tolist():
                 places = np.flatnonzero(depths == depth)
-                ends = asked.take(pa.array(places))
-                last = pc.replace_substring_regex(ends, f"(?s)^.*{_one_of(scheme)}", "").drop_null()
-                rows = np.flatnonzero(pc.is_in(last_segments, last.cast(last_segments.type)).to_numpy(False))
-                texts = fold(_end(self.identifiers.take(pa.array(rows)), depth, scheme))
-                found.add(places, _equal(texts, ends).among(rows))
+                texts = asked.take(pa.array(places))
+                # Ends are made only of IRIs whose last segment is a word's.
+                rows = _equal(last_segments, scheme.last_segments(texts)).ids
+                ends = fold(scheme.ends(self.identifiers.take(pa.array(rows)), depth))
+                found.add(places, _equal(ends, texts).among(rows))
+        # The last segments of all schemes are in one array: none has a separator of its own scheme.
+        found.add(np.arange(len(words)), _equal(last_segments, iris.WEB.trimmed(words)))
         return found
+
+    @cached_property
+    def _schemes(self) -> list[iris.Scheme]:
+        """Those of the identifiers that are IRIs."""
+        return [scheme for scheme in iris.SCHEMES if scheme.occurs(self.identifiers)]
 
     @cached_property
     def _folded_names(self) -> pa.LargeStringArray:
@@ -236,7 +242,7 @@ class Lookup:
     @cached_property
     def _last_segments(self) -> pa.StringArray:
         """The last segment of every IRI, null where the identifier is none."""
-        return pc.coalesce(*(_end(self.identifiers, 1, scheme) for scheme in _SCHEMES))
+        return iris.ends(self.identifiers, 1)
 
     @cached_property
     def _folded_last_segments(self) -> pa.LargeStringArray:
@@ -261,14 +267,14 @@ class Lookup:
         return fold_all(pc.coalesce(part.names, part._last_segments, part.identifiers))
 
     def _alike(self, wanted: str, limit: int, weights: NDArray[np.integer] | None) -> list[int]:
-        ids, likeness = self._pieces.alike(wanted)
+        ids = self._pieces.sharing(wanted)
         if not len(ids):
             return []
-        inside = pc.match_substring(self._read(ids), wanted).to_numpy(zero_copy_only=False)
-        keep = inside | (likeness >= _ENOUGH)
+        texts = self._read(ids)
+        likeness = likenesses(texts, wanted) + pc.match_substring(texts, wanted).to_numpy(zero_copy_only=False)
         heaviness = np.zeros(len(ids)) if weights is None else -weights[ids]
-        order = np.lexsort((heaviness, -np.round(likeness + inside, 2)))
-        return [int(id) for id in ids[order[keep[order]]][:limit]]
+        order = np.lexsort((heaviness, -np.round(likeness, 2)))
+        return [int(id) for id in ids[order[likeness[order] >= _ENOUGH]][:limit]]
 
     def _unknown(self, text: str) -> UnknownNameError:
         suggestions = self.labels(self.search(text, _SUGGESTED))
@@ -334,9 +340,12 @@ class _Matches:
 
 def _equal(texts: pa.Array, words: pa.Array) -> _Matches:
     """The texts, by their positions, that equal each word. A null equals nothing."""
+    if texts.null_count == len(texts):
+        return _Matches.none(len(words))
     encoded = words.cast(texts.type).dictionary_encode()
-    ids = np.flatnonzero(pc.is_in(texts, value_set=encoded.dictionary).to_numpy(zero_copy_only=False))
-    which = pc.index_in(texts.take(pa.array(ids)), value_set=encoded.dictionary).to_numpy()
+    places = pc.index_in(texts, value_set=encoded.dictionary)
+    ids = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+    which = places.drop_null().to_numpy()
     size = len(encoded.dictionary)
     first = np.full(size + 1, -1)  # the last is what a null finds
     first[which[::-1]] = ids[::-1]
@@ -369,8 +378,8 @@ class _Index:
         for word in words:
             texts.add(fold(word))
             texts.update(fold(identifier) for _, identifier in _cuts(word))
-            for _, separators in _SCHEMES:
-                texts |= {fold(_last_segment(word, separators)), _last_segment(fold(word), separators)}
+            for scheme in iris.SCHEMES:
+                texts |= {fold(scheme.last_segment(word)), scheme.last_segment(fold(word))}
         return np.unique(np.concatenate([self.equal(text) for text in texts])).astype(np.int64)
 
     def _range(self, first: str, end: str) -> NDArray[np.int32]:
@@ -440,23 +449,3 @@ def _folded_words(words: pa.StringArray) -> pa.LargeStringArray:
 
 def _null_where(texts: pa.Array, condition: pa.Array) -> pa.Array:
     return pc.if_else(condition, pa.scalar(None, texts.type), texts)
-
-
-# --- IRIs
-
-
-def _one_of(scheme: tuple[str, str]) -> str:
-    return f"[{scheme[1]}]"
-
-
-def _end(identifiers: pa.StringArray, depth: int, scheme: tuple[str, str]) -> pa.StringArray:
-    """The last `depth` segments of each IRI of this scheme, without separators behind them; null where it has fewer."""
-    beginning, separators = scheme
-    segments = f"(?:[^{separators}]*[{separators}]){{{depth - 1}}}[^{separators}]+"
-    pattern = f"(?s)^{beginning}(?:.*[{separators}])?(?P<end>{segments})[{separators}]*$"
-    return pc.struct_field(pc.extract_regex(identifiers, pattern=pattern), "end")
-
-
-def _last_segment(word: str, separators: str) -> str:
-    word = word.rstrip(separators)
-    return word[max(word.rfind(separator) for separator in separators) + 1 :]
