@@ -5,6 +5,9 @@ Everything is built once, in flat arrays, so that a search among millions of tex
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -47,7 +50,7 @@ class Pieces:
         return places
 
 
-def likenesses(texts: pa.LargeStringArray, wanted: str) -> NDArray[np.float64]:
+def pieces_shared(texts: pa.LargeStringArray, wanted: str) -> NDArray[np.float64]:
     """How alike each text is to `wanted`, from 0 to 1: 2·shared pieces / (its pieces + theirs). (n,)"""
     codes, owners = _pieces(texts)
     asked = np.unique(_pieces(pa.array([wanted], pa.large_string()))[0])
@@ -55,6 +58,16 @@ def likenesses(texts: pa.LargeStringArray, wanted: str) -> NDArray[np.float64]:
     counts = np.bincount(held // _BUCKETS, minlength=len(texts))
     shared = np.bincount(held[np.isin(held % _BUCKETS, asked)] // _BUCKETS, minlength=len(texts))
     return np.asarray(2 * shared / (len(asked) + counts))
+
+
+def letters_shared(texts: Sequence[str], wanted: str) -> NDArray[np.float64]:
+    """The share of letters that each text has in common with `wanted`, in the same order: (n,)."""
+    matcher = SequenceMatcher(b=wanted, autojunk=False)
+    shares = np.zeros(len(texts))
+    for place, text in enumerate(texts):
+        matcher.set_seq1(text)
+        shares[place] = matcher.ratio()
+    return shares
 
 
 def _pieces(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from transher.errors import UnknownNameError
 from transher.graph import iris
-from transher.graph.likeness import Pieces, likenesses
+from transher.graph.likeness import Pieces, letters_shared, pieces_shared
 
 Ids = NDArray[np.int64]
 
@@ -36,7 +36,8 @@ _LISTED = 10  # entries of an ambiguous name that an error lists
 _SUGGESTED = 3
 _FEW = 64  # words that are looked for in the index, if there is one; more, and going over every text is faster
 _READ = 2_000_000  # entries of the index that one search may read
-_ENOUGH = 0.3  # similarity from which a name is worth showing
+_ENOUGH = 0.3  # share of common pieces from which a name is worth showing
+_CLOSE = 0.7  # share of common letters from which it is too
 _LAST = "\U0010ffff"  # sorts after every text that begins the same
 _DEEPEST = 12  # segments of an IRI that may tell it apart from others
 
@@ -163,7 +164,7 @@ class Lookup:
         found = _Matches.none(len(words))
         for level in levels:
             left = np.flatnonzero(found.counts == 0)
-            if not len(left):
+            if not len(left) or not len(self.identifiers):
                 break
             found.add(left, level(self, words.take(pa.array(left))))
         return found
@@ -271,7 +272,9 @@ class Lookup:
         if not len(ids):
             return []
         texts = self._read(ids)
-        likeness = likenesses(texts, wanted) + pc.match_substring(texts, wanted).to_numpy(zero_copy_only=False)
+        likeness = pieces_shared(texts, wanted) + pc.match_substring(texts, wanted).to_numpy(zero_copy_only=False)
+        if (likeness >= _ENOUGH).sum() < limit:  # short words with a wrong letter share few pieces
+            likeness = np.maximum(likeness, _ENOUGH * (letters_shared(texts.to_pylist(), wanted) >= _CLOSE))
         heaviness = np.zeros(len(ids)) if weights is None else -weights[ids]
         order = np.lexsort((heaviness, -np.round(likeness, 2)))
         return [int(id) for id in ids[order[likeness[order] >= _ENOUGH]][:limit]]
