@@ -109,11 +109,22 @@ def test_an_end_begins_with_a_segment(iris: Lookup, text: str) -> None:
 
 def test_the_first_level_at_which_something_matches_decides() -> None:
     """Each entry matches `a` one level later than the one before it."""
-    identifiers = ["a", "2", "3", "http://x/a", "http://x/y/A", "Á"]
-    names = [None, "a", "Á", None, None, None]
+    identifiers = ["a", "2", "3", "4", "http://x/a", "http://x/y/A", "Á"]
+    names = [None, "a", "A", "Á", None, None, None]
     for first in range(len(identifiers)):
         lookup = made(identifiers[first:], names[first:])
         assert lookup.find("a") == 0, identifiers[first:]
+
+
+def test_greek_in_capitals_is_found() -> None:
+    assert made(["Q1"], ["Πάρος"]).find("ΠΑΡΟΣ") == 0
+
+
+def test_the_right_case_wins_over_another_and_that_over_other_accents() -> None:
+    lookup = made(["1", "2", "3"], ["Resume", "Résumé", "resume"])
+    assert [lookup.find(text) for text in ("Resume", "resume", "RÉSUMÉ")] == [0, 2, 1]
+    with pytest.raises(UnknownNameError, match="2 entities are called 'RESUME'"):
+        lookup.find("RESUME")
 
 
 def test_a_label_means_its_entry_although_another_has_it_as_its_name() -> None:
@@ -328,7 +339,7 @@ def test_an_empty_vocabulary_finds_nothing() -> None:
         empty.find("abc")
 
 
-@pytest.mark.parametrize("name", ["´", "℡", "ΑΣ", "İ", " a", "Ǆ", "ſ", "a\u0345"])
+@pytest.mark.parametrize("name", ["´", "℡", "ΑΣ", "ας", "İ", " a", "Ǆ", "ſ", "a\u0345"])
 def test_signs_that_change_when_they_are_folded_are_found(name: str) -> None:
     lookup = made(["\x01"], [name])
     assert fold(fold(name)) == fold(name)

@@ -5,10 +5,11 @@ A word means what it matches at the first of these levels:
 1. an identifier,
 2. a label of the form `Paris (Q90)`,
 3. a name as written,
-4. a name folded: lower case, without accents and surrounding spaces, so that `Sao Paulo` is `São Paulo`,
-5. the end of an IRI, from the start of a segment, as written: `section` or `vocab#section` for `http://…/vocab#section`,
-6. such an end, folded,
-7. an identifier, folded.
+4. a name in any case,
+5. a name folded: in any case, without accents and surrounding spaces, so that `Sao Paulo` is `São Paulo`,
+6. the end of an IRI, from the start of a segment, as written: `section` or `vocab#section` for `http://…/vocab#section`,
+7. such an end, folded,
+8. an identifier, folded.
 
 Several matches at that level are an error that lists them. Beginnings and likeness suggest, and never decide.
 """
@@ -198,6 +199,9 @@ class Lookup:
     def _by_name(self, words: pa.StringArray) -> _Matches:
         return _equal(self.names, words)
 
+    def _by_name_in_any_case(self, words: pa.StringArray) -> _Matches:
+        return _equal(self._lowered_names, pc.utf8_lower(words))
+
     def _by_folded_name(self, words: pa.StringArray) -> _Matches:
         return _equal(self._folded_names, _folded_words(words))
 
@@ -233,6 +237,10 @@ class Lookup:
         return [scheme for scheme in iris.SCHEMES if scheme.occurs(self.identifiers)]
 
     @cached_property
+    def _lowered_names(self) -> pa.StringArray:
+        return pc.utf8_lower(self.names)
+
+    @cached_property
     def _folded_names(self) -> pa.LargeStringArray:
         return fold_all(self.names)
 
@@ -254,8 +262,8 @@ class Lookup:
     def _indexed(self) -> _Index:
         if self._index is None:
             self._index = _Index([self._folded_names, self._folded_identifiers, self._folded_last_segments])
-            for name in ("_folded_identifiers", "_folded_last_segments", "_folded_names"):
-                vars(self).pop(name, None)  # the index holds the same texts
+            for name in ("_lowered_names", "_folded_names", "_folded_identifiers", "_folded_last_segments"):
+                vars(self).pop(name, None)  # the index makes do without them
         return self._index
 
     @cached_property
@@ -304,6 +312,7 @@ _NAMED_LEVELS: tuple[_Level, ...] = (
     Lookup._by_identifier,
     Lookup._by_label,
     Lookup._by_name,
+    Lookup._by_name_in_any_case,
     Lookup._by_folded_name,
 )
 _EVERY_LEVEL: tuple[_Level, ...] = (
@@ -435,12 +444,12 @@ def fold(text: str) -> str:
 
 def fold_all(texts: pa.Array) -> pa.LargeStringArray:
     """Folding twice changes nothing: signs are taken apart before they are lowered (℡ is TEL), and spaces are cut off
-    last (´ is a space with an accent)."""
+    last (´ is a space with an accent). The sigma at the end of a word is the sigma that upper case makes of it."""
     texts = texts.cast(pa.large_string())
     if pc.all(pc.string_is_ascii(texts), min_count=0).as_py():  # the same, and ten times as fast
         return pc.utf8_trim_whitespace(pc.ascii_lower(texts))
     lowered = pc.utf8_lower(pc.utf8_normalize(texts, form="NFKD"))
-    apart = pc.utf8_normalize(lowered, form="NFKD")
+    apart = pc.replace_substring(pc.utf8_normalize(lowered, form="NFKD"), "ς", "σ")
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(apart, pattern=r"\p{Mn}", replacement=""))
 
 
