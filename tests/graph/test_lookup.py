@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transher.errors import UnknownNameError, UsageError
-from transher.graph.lookup import Lookup, fold
+from transher.graph.lookup import Lookup, fold, fold_all
 
 NAMES = ["Paris", "Paris", "parish", "Île-de-France", "São Paulo", "New York City", "York", "日本", "", "a\tb"]
 IRIS = [
@@ -345,6 +345,12 @@ def test_signs_that_change_when_they_are_folded_are_found(name: str) -> None:
     assert fold(fold(name)) == fold(name)
     assert lookup.search(name, 1) == ([0] if fold(name) else [])
     assert lookup.find(name) == 0
+
+
+@given(st.text(max_size=6))
+def test_a_text_alone_is_folded_as_among_others(text: str) -> None:
+    assert fold(text) == fold_all(pa.array([text, "é"]))[0].as_py()
+    assert fold(text) == fold_all(pa.array([text]))[0].as_py()
 
 
 @given(st.text(max_size=30))

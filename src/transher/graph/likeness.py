@@ -60,14 +60,15 @@ def pieces_shared(texts: pa.LargeStringArray, wanted: str) -> NDArray[np.float64
     return np.asarray(2 * shared / (len(asked) + counts))
 
 
-def letters_shared(texts: Sequence[str], wanted: str) -> NDArray[np.float64]:
-    """The share of letters that each text has in common with `wanted`, in the same order: (n,)."""
+def letters_alike(texts: Sequence[str], wanted: str, share: float) -> NDArray[np.bool_]:
+    """Whether each text has this share of its letters in common with `wanted`, in the same order: (n,)."""
     matcher = SequenceMatcher(b=wanted, autojunk=False)
-    shares = np.zeros(len(texts))
+    alike = np.zeros(len(texts), dtype=np.bool_)
     for place, text in enumerate(texts):
         matcher.set_seq1(text)
-        shares[place] = matcher.ratio()
-    return shares
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # each dearer and no higher
+        alike[place] = all(bound() >= share for bound in bounds)
+    return alike
 
 
 def _pieces(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from transher.errors import UnknownNameError
 from transher.graph import iris
-from transher.graph.likeness import Pieces, letters_shared, pieces_shared
+from transher.graph.likeness import Pieces, letters_alike, pieces_shared
 
 Ids = NDArray[np.int64]
 
@@ -160,7 +160,7 @@ class Lookup:
     def _matches(self, words: pa.StringArray, levels: Sequence[_Level]) -> _Matches:
         """What each word matches at the first level at which it matches anything."""
         if self._index is not None and 0 < len(words) <= _FEW:
-            rows = self._index.candidates(words.to_pylist())
+            rows = self._index.candidates(words.to_pylist(), self._schemes)
             return self._narrowed(rows)._matches(words, levels).among(rows)
         found = _Matches.none(len(words))
         for level in levels:
@@ -282,7 +282,7 @@ class Lookup:
         texts = self._read(ids)
         likeness = pieces_shared(texts, wanted) + pc.match_substring(texts, wanted).to_numpy(zero_copy_only=False)
         if (likeness >= _ENOUGH).sum() < limit:  # short words with a wrong letter share few pieces
-            likeness = np.maximum(likeness, _ENOUGH * (letters_shared(texts.to_pylist(), wanted) >= _CLOSE))
+            likeness = np.maximum(likeness, _ENOUGH * letters_alike(texts.to_pylist(), wanted, _CLOSE))
         heaviness = np.zeros(len(ids)) if weights is None else -weights[ids]
         order = np.lexsort((heaviness, -np.round(likeness, 2)))
         return [int(id) for id in ids[order[likeness[order] >= _ENOUGH]][:limit]]
@@ -384,13 +384,13 @@ class _Index:
     def beginning(self, folded: str) -> NDArray[np.int32]:
         return self._range(folded, folded + _LAST)
 
-    def candidates(self, words: Sequence[str]) -> Ids:
-        """Every id that one of the words may match at some level, and others: ascending."""
+    def candidates(self, words: Sequence[str], schemes: Sequence[iris.Scheme]) -> Ids:
+        """Every id that one of the words may match at some level, and others: ascending. `schemes`: of the IRIs."""
         texts: set[str] = set()
         for word in words:
             texts.add(fold(word))
             texts.update(fold(identifier) for _, identifier in _cuts(word))
-            for scheme in iris.SCHEMES:
+            for scheme in schemes:
                 texts |= {fold(scheme.last_segment(word)), scheme.last_segment(fold(word))}
         return np.unique(np.concatenate([self.equal(text) for text in texts])).astype(np.int64)
 
@@ -439,7 +439,7 @@ def _cuts(word: str) -> list[tuple[str, str]]:
 @lru_cache(maxsize=4096)  # Arrow's functions are made for many texts at once, and slow to start for one
 def fold(text: str) -> str:
     """Lower case, without accents and surrounding spaces: what a person types on any keyboard."""
-    return str(fold_all(_word(text))[0].as_py())
+    return text.lower().strip() if text.isascii() else str(fold_all(_word(text))[0].as_py())
 
 
 def fold_all(texts: pa.Array) -> pa.LargeStringArray:
