@@ -211,6 +211,12 @@ def test_many_words_mean_what_each_means_alone(named: Lookup) -> None:
     assert named.find_all(pa.array(words).dictionary_encode()).tolist() == [named.find(word) for word in words]
 
 
+def test_only_words_that_are_there_are_looked_for(named: Lookup) -> None:
+    words = pa.DictionaryArray.from_arrays(pa.array([1, 1]), pa.array(["Atlantis", "York"]))
+    assert named.find_all(words).tolist() == [6, 6]
+    assert made(["1", "7"]).find_all(pa.array([7, 1])).tolist() == [1, 0]
+
+
 def test_no_words_are_found_at_once(named: Lookup) -> None:
     assert named.find_all(pa.array([], pa.string())).tolist() == []
 

@@ -283,7 +283,7 @@ class Lookup:
         likeness = pieces_shared(texts, wanted) + pc.match_substring(texts, wanted).to_numpy(zero_copy_only=False)
         if (likeness >= _ENOUGH).sum() < limit:  # short words with a wrong letter share few pieces
             likeness = np.maximum(likeness, _ENOUGH * letters_alike(texts.to_pylist(), wanted, _CLOSE))
-        heaviness = np.zeros(len(ids)) if weights is None else -weights[ids]
+        heaviness = np.zeros(len(ids)) if weights is None else -weights[ids].astype(np.int64)
         order = np.lexsort((heaviness, -np.round(likeness, 2)))
         return [int(id) for id in ids[order[likeness[order] >= _ENOUGH]][:limit]]
 
@@ -423,10 +423,10 @@ def _distinct(words: pa.Array | pa.ChunkedArray) -> tuple[pa.StringArray, Ids]:
     """The distinct words, and which of them each one is: (n,)."""
     if isinstance(words, pa.ChunkedArray):
         words = words.combine_chunks()
-    encoded = words if pa.types.is_dictionary(words.type) and not words.null_count else None
-    if encoded is None:
-        encoded = words.cast(pa.string()).fill_null("").dictionary_encode()
-    return encoded.dictionary.cast(pa.string()), encoded.indices.to_numpy().astype(np.int64)
+    if pa.types.is_dictionary(words.type):  # which may hold words that are not there
+        words = words.dictionary_decode()
+    encoded = words.cast(pa.string()).fill_null("").dictionary_encode()
+    return encoded.dictionary, encoded.indices.to_numpy().astype(np.int64)
 
 
 def _cuts(word: str) -> list[tuple[str, str]]:
