@@ -66,7 +66,7 @@ def letters_alike(texts: Sequence[str], wanted: str, share: float) -> NDArray[np
     alike = np.zeros(len(texts), dtype=np.bool_)
     for place, text in enumerate(texts):
         matcher.set_seq1(text)
-        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # each dearer and no higher
+        bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)  # each is slower and no higher
         alike[place] = all(bound() >= share for bound in bounds)
     return alike
 

@@ -66,7 +66,7 @@ class Lookup:
         self._index: _Index | None = None
 
     def prepare(self) -> None:
-        """Make now what finding, searching and labels need: for a server, whose users shall not wait for it."""
+        """Build the index, the pieces and the forms of labels now. A server does, so that no request waits for them."""
         self._indexed()
         _ = self._pieces, self._forms
 
@@ -128,10 +128,10 @@ class Lookup:
         return ids[codes]
 
     def known(self, words: pa.Array) -> Ids:
-        """The id that each word means to somebody who writes new triples, −1 where it means nothing: (n,).
+        """The id that each word means in new triples, −1 where it means nothing: (n,).
 
-        Only identifiers, labels of the form `Paris (Q90)` and names count, as written or folded. The end of an IRI and
-        an identifier in other letters do not: the new entity `section` is none that happens to end in it.
+        Only identifiers, labels of the form `Paris (Q90)` and names count, the names as written or folded. Ends of IRIs
+        and folded identifiers do not count: a new entity `section` must not become an old IRI that ends in `section`.
         """
         distinct, codes = _distinct(words)
         return self._unambiguous(distinct, _NAMED_LEVELS)[codes]
@@ -263,7 +263,7 @@ class Lookup:
         if self._index is None:
             self._index = _Index([self._folded_names, self._folded_identifiers, self._folded_last_segments])
             for name in ("_lowered_names", "_folded_names", "_folded_identifiers", "_folded_last_segments"):
-                vars(self).pop(name, None)  # the index makes do without them
+                vars(self).pop(name, None)  # only many words at once need them again
         return self._index
 
     @cached_property
