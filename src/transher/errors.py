@@ -15,6 +15,14 @@ class UsageError(TransherError):
     """What was asked for makes no sense, whatever the data. The command line exits with 2."""
 
 
+class UnknownNameError(UsageError):
+    """A name that nothing has, or that several have. Over HTTP it is a 404."""
+
+    def __init__(self, reason: str, suggestions: list[str]) -> None:
+        super().__init__(reason)
+        self.suggestions = suggestions
+
+
 class InputError(TransherError):
     """A file that was given does not say what it should."""
 

@@ -156,7 +156,7 @@ def test_parquet_may_have_weights_and_dictionaries(tmp_path):
 def test_turtle_gives_triples_names_and_descriptions(tmp_path, name):
     graph = read_graph(write(tmp_path / name, TURTLE))
     assert every_spelled(graph) == {("urn:b", "urn:likes", "urn:a"), ("urn:a", "urn:knows", "urn:b")}
-    assert graph.entities.labels([0, 1]) == ["Anna", "urn:b"]
+    assert graph.entities.labels([0, 1]) == ["Anna", "b"]
     assert graph.entities.descriptions.to_pylist() == ["a person", None]
     assert graph.relations.label(0) == "is acquainted with"
     assert graph.load_report.literals_left_out == 1

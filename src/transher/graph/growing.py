@@ -38,10 +38,10 @@ class Growth:
 
 
 def grow(graph: Graph, triples: pa.Table) -> Growth:
-    """Add triples (columns head, relation, tail, in identifiers, labels or names) to the training triples. A word that
-    means nothing in the graph is a new entity or relation, and its own identifier; one that means several things is an
-    error. New ids follow the old ones, sorted among themselves. A triple that validation or test has stays there, lest
-    the test be given away."""
+    """Add triples (columns head, relation, tail, in identifiers, labels or names: see `Lookup.known`) to the training
+    triples. A word that means nothing in the graph is a new entity or relation, and its own identifier; one that means
+    several things is an error. New ids follow the old ones, sorted among themselves. A triple that validation or test
+    has stays there, lest the test be given away."""
     entity_words = pa.chunked_array([*_strings(triples["head"]).chunks, *_strings(triples["tail"]).chunks], pa.string())
     entities, entity_ids = _extend(graph.entities, entity_words)
     relations, relation_ids = _extend(graph.relations, _strings(triples["relation"]))

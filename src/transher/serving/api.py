@@ -14,13 +14,12 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
-from transher.errors import TransherError
+from transher.errors import TransherError, UnknownNameError
 from transher.serving import schemas as s
 from transher.serving.explorer import Explorer
 from transher.serving.gathering import Gathering
 from transher.serving.guard import Guard
 from transher.serving.metrics import Metrics
-from transher.serving.naming import UnknownNameError
 from transher.serving.page import serve_page
 from transher.serving.workers import BusyError, Workers
 from transher.versions import version_of
@@ -53,7 +52,7 @@ async def chosen(
 ) -> Explorer:
     explorers: Mapping[str, Explorer] = request.app.state.explorers
     if run not in explorers:
-        raise UnknownNameError(f"There is no run {run!r}.", list(explorers))
+        raise UnknownNameError(f"There is no run {run!r}. There are {', '.join(explorers)}.", list(explorers))
     return explorers[run]
 
 

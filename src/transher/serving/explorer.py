@@ -13,14 +13,14 @@ import torch
 
 from transher.answering.evidence import explain_ids
 from transher.deadline import check_deadline, made_once
-from transher.errors import TransherError
+from transher.errors import TransherError, UnknownNameError
 from transher.graph.graph import Side
 from transher.graph.vocabulary import Vocabulary
 from transher.runs.run import Run
 from transher.serving import asking
 from transher.serving import schemas as s
 from transher.serving.asking import Predicted
-from transher.serving.naming import Naming, UnknownNameError, finite
+from transher.serving.naming import Naming, finite
 from transher.serving.patterns import FoundPattern, relation_patterns
 from transher.serving.plane import Colour, Plane
 

@@ -9,21 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transher.errors import TransherError
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.runs.run import Run
 from transher.serving import schemas as s
 from transher.serving.asking import Predicted
 from transher.serving.facts import Facts
-from transher.serving.names import NameIndex
-
-
-class UnknownNameError(TransherError):
-    """A request names what the graph does not have, or what it has several of."""
-
-    def __init__(self, reason: str, suggestions: list[str]) -> None:
-        super().__init__(reason)
-        self.suggestions = suggestions
 
 
 class Naming:
@@ -33,20 +23,20 @@ class Naming:
         self.key, self.run, self.graph = key, run, run.graph
         self.facts = Facts(run.graph)
         self.types: NDArray[np.int8] = relation_types(run.graph)
-        self.entity_names = NameIndex(run.graph.entities, self.facts.degree)
-        self.relation_names = NameIndex(run.graph.relations, self.facts.count)
+        for words in (run.graph.entities, run.graph.relations):
+            words.lookup.prepare()
 
     def search(self, text: str, limit: int) -> s.Found:
         return s.Found(
-            entities=self.entities(self.entity_names.search(text, limit)),
-            relations=self.relations(self.relation_names.search(text, limit)),
+            entities=self.entities(self.graph.entities.lookup.search(text, limit, self.facts.degree)),
+            relations=self.relations(self.graph.relations.lookup.search(text, limit, self.facts.count)),
         )
 
     def entity_id(self, text: str) -> int:
-        return _find(self.entity_names, text)
+        return self.graph.entities.find(text)
 
     def relation_id(self, text: str) -> int:
-        return _find(self.relation_names, text)
+        return self.graph.relations.find(text)
 
     def entities(self, ids: Any) -> list[s.Entity]:
         ids = np.asarray(ids, dtype=np.int64)
@@ -91,16 +81,6 @@ class Naming:
                 found.scores.tolist(), chances, known, strict=True,
             )
         ]  # fmt: skip
-
-
-def _find(index: NameIndex, text: str) -> int:
-    ids = index.find(text)
-    if len(ids) == 1:
-        return ids[0]
-    words = index.vocabulary
-    if ids:
-        raise UnknownNameError(f"{len(ids):,} are called {text!r}: give the identifier.", words.labels(ids[:10]))
-    raise UnknownNameError(f"The graph has no {words.kind} called {text!r}.", words.labels(index.search(text, 3)))
 
 
 def finite(value: float | None) -> float | None:

@@ -6,7 +6,6 @@ export class ApiError extends Error {
   constructor(status, problem) {
     super(problem.reason ?? `The server answered ${status}.`);
     this.status = status;
-    this.suggestions = problem.suggestions ?? [];
   }
 }
 

@@ -89,6 +89,4 @@ export function loading(title, promise, show) {
   return card(title, body);
 }
 
-export const failure = (error) =>
-  h("div", { class: "failure", role: "alert" }, h("p", {}, error.message),
-    error.suggestions?.length ? h("p", {}, "Did you mean ", error.suggestions.join(", "), "?") : null);
+export const failure = (error) => h("div", { class: "failure", role: "alert" }, h("p", {}, error.message));
