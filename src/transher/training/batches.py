@@ -18,7 +18,6 @@ from torch import Tensor
 from transher import kernels
 from transher.errors import TransherError
 from transher.graph.graph import SIDES, Graph, Side
-from transher.graph.known import KnownAnswers
 from transher.models.embeddings import asked_as
 from transher.training.recipe import TrainingSettings
 
@@ -52,8 +51,6 @@ class Batches:
         self.per_epoch = -(-len(graph.train) // settings.batch)
         self.negative_count = min(settings.negatives, len(graph.entities))
         self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
-        sizes = len(graph.entities), len(graph.relations)
-        self._known = {side: KnownAnswers(graph.train, *sizes, side) for side in SIDES}
         self._weights = self._triple_weights()
         self._types = _TypedEntities(graph) if settings.typed else None
         self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
@@ -148,7 +145,7 @@ class Batches:
         """Groups of positives with their negatives' ids, and which of them count (B, N)."""
         generator = self._generator(_NEGATIVES, step)
         count = self.negative_count
-        known = self._known[side] if self.settings.filter_known else None
+        known = self.graph.trained.answers(side) if self.settings.filter_known else None
         if self.settings.pool == "independent":
             shape = (len(answers), count)
             if self._types is None:
@@ -220,8 +217,8 @@ class Batches:
             return (1 / np.sqrt(counts) * given).astype(np.float32)
 
         head, relation, tail = self.graph.train.T
-        tails = self._known["tail"].counts(head, relation) + offset
-        heads = self._known["head"].counts(tail, relation) + offset
+        tails = self.graph.trained.answers("tail").counts(head, relation) + offset
+        heads = self.graph.trained.answers("head").counts(tail, relation) + offset
         if kind == "frequency":  # one array for both sides
             return dict.fromkeys(SIDES, weigh(tails + heads))
         return {"tail": weigh(tails), "head": weigh(heads)}
