@@ -169,9 +169,7 @@ def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> No
 def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) -> None:
     assert cases.paper_cases(runs[0].graph) == []
     asked = paper()["cases"][0]
-    import pyarrow as pa
 
-    from transher.graph.vocabulary import Vocabulary
 
     names = [asked["head"], asked["answer"]]
     graph = Graph(
