@@ -52,8 +52,8 @@ class Scorer(ABC):
 
     @abstractmethod
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
-        """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given: a tensor that the
-        caller may write into."""
+        """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given. The caller may
+        write into them."""
 
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
         """Scores (B, m) of B queries, each against candidates of its own (B, m)."""

@@ -170,7 +170,6 @@ def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) 
     assert cases.paper_cases(runs[0].graph) == []
     asked = paper()["cases"][0]
 
-
     names = [asked["head"], asked["answer"]]
     graph = Graph(
         "film", Vocabulary("entity", pa.array(names)), Vocabulary("relation", pa.array([asked["relation"]])),

@@ -11,11 +11,12 @@ import pyoxigraph
 import pytest
 import torch
 from click.testing import CliRunner
+from tests.conftest import make_graph
 from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 import transher
 from transher.answering import completion, missing
-from transher.answering.missing import wanted_facts
+from transher.answering.missing import Search, Wanted, wanted_facts
 from transher.answering.predicted import Predicted
 from transher.answering.writing import write_facts
 from transher.cli.main import main
@@ -83,6 +84,51 @@ def test_only_what_is_above_a_probability_is_kept(run: transher.Run) -> None:
 
 def test_chosen_relations_only(run: transher.Run) -> None:
     assert set(run.complete(relations=["relation 1"], best=50)["relation"]) == {"relation 1"}
+
+
+def test_the_facts_about_an_entity_are_those_of_the_whole_graph_that_have_it(run: transher.Run) -> None:
+    everything = run.complete(best=5000)
+    own = everything[(everything["head"] == "entity 7") | (everything["tail"] == "entity 7")]
+    found = run.complete(entity="entity 7", best=5000)
+    columns = ["head", "relation", "tail", "score", "probability"]
+    assert len(found) > 10
+    assert found[columns].to_numpy().tolist() == own[columns].to_numpy().tolist()
+
+
+def test_a_bounded_search_looks_at_the_best_connected_entities(run: transher.Run) -> None:
+    everything = Search(run.answering, Wanted((0, 1, 2), 5000))
+    part = Search(run.answering, Wanted((0, 1, 2), 5000, pairs=everything.pairs // 4))
+    assert not everything.partial
+    assert part.partial
+    assert everything.pairs / 8 < part.pairs <= everything.pairs / 4
+    found, whole = part.facts(), everything.facts()
+    places = [np.flatnonzero((whole.triples == triple).all(1)).item() for triple in found.triples]
+    assert found.scores.tolist() == whole.scores[places].tolist()
+    degrees, seen = run.graph.known.degrees, np.unique(found.triples[:, 0])
+    assert degrees[seen].min() >= np.sort(degrees)[::-1][len(seen) - 1]
+
+
+def test_who_has_the_only_answer_of_a_relation_gets_no_other(tmp_path: Path) -> None:
+    """Twenty entities with one capital each, one without: facts are missing of that one alone."""
+    triples = [(i, 0, 30 + i) for i in range(20)] + [(i, 1, 60) for i in range(21)]
+    graph = make_graph(triples[:-3], triples[-3:], entities=61)
+    scorer = whole_number_scorer(graph, k=3)
+    run = transher.Run(tmp_path, graph, Recipe(), scorer, None)
+    assert set(run.complete(relations=["r0"], best=5000)["head"]) <= {"e020"}
+
+
+def test_the_probability_is_that_of_a_pair_out_of_all_eligible_ones(run: transher.Run) -> None:
+    """As if the graph lacked as many facts of the relation as were held out for validation."""
+    assert run.calibration is not None
+    held_out = int((run.graph.valid[:, 1] == 1).sum())
+    pairs = int(run.graph.ends.eligible_pairs[1])
+    assert pairs > 400
+    score = run.score([("entity 3", "relation 1", "entity 4")])
+    odds = run.calibration.logits(score["score"], 1, (held_out + 0.5) / (pairs + 1))
+    assert score["probability"].tolist() == pytest.approx((1 / (1 + np.exp(-odds))).tolist())
+    for wrong in (0.0, 1.0, -1.0, 7.0):
+        with pytest.raises(UsageError, match="base rate"):
+            run.score([("entity 3", "relation 1", "entity 4")], base_rate=wrong)
 
 
 def test_a_resumed_search_finds_the_same_facts(

@@ -108,20 +108,24 @@ class Search:
 
     def _eligible(self) -> Iterator[_Block]:
         """The pairs that are looked at, relation by relation."""
-        ends, count, entity = self._graph.ends, len(self._graph.relations), self.wanted.entity
+        ends, known, entity = self._graph.ends, self._graph.known, self.wanted.entity
         everything = np.arange(len(self._graph.entities), dtype=np.int32)
-        of_entity = range(2 * count) if self.wanted.any_entity or entity is None else set(ends.of(entity).tolist())
+
+        def at(end: int) -> Ids:
+            return everything if self.wanted.any_entity else ends.eligible(end)
+
+        if entity is None:
+            for relation in self.wanted.relations:
+                yield _Block(relation, at(relation), at(known.end(relation, "tail")))
+            return
+        itself = np.array([entity], dtype=np.int32)
+        own = set(range(2 * known.relation_count) if self.wanted.any_entity else ends.of(entity).tolist())
         for relation in self.wanted.relations:
-            heads, tails = (
-                everything if self.wanted.any_entity else ends.eligible(end) for end in (relation, relation + count)
-            )
-            if entity is None:
-                yield _Block(relation, heads, tails)
-                continue
-            itself = np.array([entity], dtype=np.int32)
-            if relation in of_entity:
-                yield _Block(relation, itself, tails)
-            if relation + count in of_entity:
+            head_end, tail_end = relation, known.end(relation, "tail")
+            if head_end in own:
+                yield _Block(relation, itself, at(tail_end))
+            if tail_end in own:
+                heads = at(head_end)
                 yield _Block(relation, heads[heads != entity], itself)
 
     def _best_connected(self, block: _Block, pairs: int) -> _Block:
