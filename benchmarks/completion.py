@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import transher
-from transher.answering.completion import Search, wanted_facts
+from transher.answering.missing import Search, wanted_facts
 from transher.files import write_json
 from transher.graph import load_graph
 from transher.graph.encoding import triple_keys
@@ -41,12 +41,13 @@ def hide_a_tenth(graph: Graph, seed: int) -> tuple[Graph, np.ndarray]:
 
 
 def measure(run: Run, hidden: np.ndarray) -> dict[str, object]:
-    search = Search(run, wanted_facts(run, best=max(BEST)))
+    search = Search(run.answering, wanted_facts(run.graph, best=max(BEST)))
     started = time.perf_counter()
-    *_, last = search.standings()
+    facts = search.facts()
     sizes = len(run.graph.entities), len(run.graph.relations)
-    hits = np.isin(triple_keys(last.facts.triples, *sizes), triple_keys(hidden, *sizes))
-    probabilities = last.facts.probabilities
+    hits = np.isin(triple_keys(facts.triples, *sizes), triple_keys(hidden, *sizes))
+    probabilities = facts.probabilities
+    assert probabilities is not None
     edges = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
     places = np.digitize(probabilities, edges[1:-1])
     return {

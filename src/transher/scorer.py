@@ -52,7 +52,8 @@ class Scorer(ABC):
 
     @abstractmethod
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
-        """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given."""
+        """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given. The caller may
+        write into them."""
 
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
         """Scores (B, m) of B queries, each against candidates of its own (B, m)."""
@@ -61,9 +62,21 @@ class Scorer(ABC):
         return torch.cat(parts) if parts else torch.empty(candidates.shape)
 
     def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
-        """Scores (n,) of triples (n, 3) as answers for `side`."""
+        """Scores (n,) of triples (n, 3) as answers for `side`. A triple's score must not depend on the others."""
         anchors, relations, answers = asked_columns(triples.long(), side)
-        return self.score_own(anchors, relations, side, answers[:, None])[:, 0]
+        scores = torch.empty(len(triples))
+        queries, query_of = torch.unique(torch.stack([anchors, relations], 1), dim=0, return_inverse=True)
+        order = torch.argsort(query_of)
+        own = order.split(torch.bincount(query_of, minlength=len(queries)).tolist())
+        for (anchor, relation), chosen in zip(queries[:, :, None], own, strict=True):
+            scores[chosen] = self.scores(anchor, relation, side, answers[chosen])[0]
+        return scores
+
+    def score(self, triples: Tensor) -> Tensor:
+        """The one score (n,) of triples (n, 3), whatever was asked: that of tails, or the mean of both sides where they
+        differ."""
+        scores = self.score_triples(triples, "tail")
+        return (scores + self.score_triples(triples, "head")) / 2 if self.sides_differ else scores
 
     @property
     def queries_at_a_time(self) -> int:

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
-from tests.conftest import make_graph
 
 import transher
 from transher.analysis import cases, ellipse, entity_map, page, probabilities, scores, translations
@@ -135,9 +134,9 @@ def test_two_runs_of_one_model_are_told_apart_by_their_folders(runs: list[Run]) 
 
 def test_names_are_drawn_as_they_are(runs: list[Run]) -> None:
     graph = runs[0].graph
-    words = pa.array([f"_{number} $\\no_formula{{$" for number in range(len(graph.relations))])
-    entities = pa.array([f"e{number}" for number in range(len(graph.entities))])
-    odd = replace(graph, name="$x$", relations=Vocabulary("relation", words), entities=Vocabulary("entity", entities))
+    words = tuple(f"_{number} $\\no_formula{{$" for number in range(entity_map.GROUPS))
+    types = np.arange(len(graph.entities), dtype=np.int32) % len(words)
+    odd = replace(graph, name="$x$", entity_types=types, type_names=words)
     section = entity_map.map_section(subjects([replace(runs[0], graph=odd)]))
     assert section.figure is not None
     with io.BytesIO() as drawn:
@@ -170,9 +169,6 @@ def test_the_top_of_a_case_leaves_out_other_known_answers(runs: list[Run]) -> No
 def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) -> None:
     assert cases.paper_cases(runs[0].graph) == []
     asked = paper()["cases"][0]
-    import pyarrow as pa
-
-    from transher.graph.vocabulary import Vocabulary
 
     names = [asked["head"], asked["answer"]]
     graph = Graph(
@@ -188,24 +184,6 @@ def test_translations_are_pooled_in_blocks_along_the_dimensions() -> None:
     assert pooled.shape == (2, 25)
     assert pooled[0, :2].tolist() == [0.5, 2.5]
     assert translations.pool(rows[:, :4]).shape == (2, 4)
-
-
-def test_principal_components_find_the_directions_of_most_variance() -> None:
-    random = np.random.default_rng(0)
-    rows = (random.normal(size=(500, 4)) * [1, 10, 0.1, 3]).astype(np.float32)
-    points, share = entity_map.principal_components(rows)
-    assert abs(np.corrcoef(points[:, 0], rows[:, 1])[0, 1]) > 0.99
-    assert abs(np.corrcoef(points[:, 1], rows[:, 3])[0, 1]) > 0.99
-    assert 0.8 < share[0] < 1
-
-
-def test_entities_are_grouped_by_type_or_by_what_they_do() -> None:
-    typed = make_graph([(0, 0, 1), (2, 0, 1)], entity_types=np.array([1, 0, 1]), type_names=("place", "person"))
-    groups, names, what = entity_map.communities(typed)
-    assert [names[group] for group in groups] == ["person", "place", "person"]
-    assert what == "type"
-    groups, names, _ = entity_map.communities(make_graph([(0, 0, 1), (2, 0, 1)]))
-    assert [names[group] for group in groups] == ["r0: head", "r0: tail", "r0: head"]
 
 
 def test_the_small_graph_of_the_ellipse_trains_in_two_dimensions() -> None:

@@ -11,13 +11,14 @@ import pyoxigraph
 import pytest
 import torch
 from click.testing import CliRunner
+from tests.conftest import make_graph
 from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 import transher
-from transher.answering import completing, completion
-from transher.answering.completing import complete_to_file
-from transher.answering.completion import complete_relation, wanted_facts
-from transher.answering.facts import Facts, write_facts
+from transher.answering import completion, missing
+from transher.answering.missing import Search, Wanted, wanted_facts
+from transher.answering.predicted import Predicted
+from transher.answering.writing import write_facts
 from transher.cli.main import main
 from transher.errors import InputError, Interrupted, UsageError
 from transher.graph import read_graph
@@ -49,14 +50,14 @@ def brute_force(run: transher.Run, base_rate: float) -> list[tuple[float, int, i
                 if (head, relation, tail) in known or (head == tail and relation not in loops):
                     continue
                 score = run.scorer.score_triples(torch.tensor([[head, relation, tail]]))
-                odds = run.calibration.logits(score.numpy(), relation, base_rate=base_rate)
+                odds = run.calibration.logits(score.numpy(), relation, base_rate)
                 found.append((-float(odds[0]), head, relation, tail))
     return sorted(found)
 
 
 @pytest.mark.parametrize("best", [1, 17, 5000])
 def test_the_best_facts_are_those_of_brute_force(run: transher.Run, best: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(completion, "_SCORES", 40)  # many units, several chunks of tails
+    monkeypatch.setattr(missing, "_SCORES", 40)  # many units, several chunks of tails
     found = run.complete(best=best, any_entity=True, base_rate=0.1)
     wanted = brute_force(run, 0.1)[:best]
     assert found["probability"].tolist() == pytest.approx([1 / (1 + np.exp(odds)) for odds, *_ in wanted], abs=1e-5)
@@ -83,17 +84,59 @@ def test_only_what_is_above_a_probability_is_kept(run: transher.Run) -> None:
 
 def test_chosen_relations_only(run: transher.Run) -> None:
     assert set(run.complete(relations=["relation 1"], best=50)["relation"]) == {"relation 1"}
-    pd.testing.assert_frame_equal(
-        complete_relation(run, "relation 1", best=50), run.complete(relations=["relation 1"], best=50)
-    )
 
 
-def test_a_stopped_search_goes_on_to_the_same_facts(
+def test_the_facts_about_an_entity_are_those_of_the_whole_graph_that_have_it(run: transher.Run) -> None:
+    everything = run.complete(best=5000)
+    own = everything[(everything["head"] == "entity 7") | (everything["tail"] == "entity 7")]
+    found = run.complete(entity="entity 7", best=5000)
+    columns = ["head", "relation", "tail", "score", "probability"]
+    assert len(found) > 10
+    assert found[columns].to_numpy().tolist() == own[columns].to_numpy().tolist()
+
+
+def test_a_bounded_search_looks_at_the_best_connected_entities(run: transher.Run) -> None:
+    everything = Search(run.answering, Wanted((0, 1, 2), 5000))
+    part = Search(run.answering, Wanted((0, 1, 2), 5000, pairs=everything.pairs // 4))
+    assert not everything.partial
+    assert part.partial
+    assert everything.pairs / 8 < part.pairs <= everything.pairs / 4
+    found, whole = part.facts(), everything.facts()
+    places = [np.flatnonzero((whole.triples == triple).all(1)).item() for triple in found.triples]
+    assert found.scores.tolist() == whole.scores[places].tolist()
+    degrees, seen = run.graph.known.degrees, np.unique(found.triples[:, 0])
+    assert degrees[seen].min() >= np.sort(degrees)[::-1][len(seen) - 1]
+
+
+def test_who_has_the_only_answer_of_a_relation_gets_no_other(tmp_path: Path) -> None:
+    """Twenty entities with one capital each, one without: facts are missing of that one alone."""
+    triples = [(i, 0, 30 + i) for i in range(20)] + [(i, 1, 60) for i in range(21)]
+    graph = make_graph(triples[:-3], triples[-3:], entities=61)
+    scorer = whole_number_scorer(graph, k=3)
+    run = transher.Run(tmp_path, graph, Recipe(), scorer, None)
+    assert set(run.complete(relations=["r0"], best=5000)["head"]) <= {"e020"}
+
+
+def test_the_probability_is_that_of_a_pair_out_of_all_eligible_ones(run: transher.Run) -> None:
+    """As if the graph lacked as many facts of the relation as were held out for validation."""
+    assert run.calibration is not None
+    held_out = int((run.graph.valid[:, 1] == 1).sum())
+    pairs = int(run.graph.ends.eligible_pairs[1])
+    assert pairs > 400
+    score = run.score([("entity 3", "relation 1", "entity 4")])
+    odds = run.calibration.logits(score["score"], 1, (held_out + 0.5) / (pairs + 1))
+    assert score["probability"].tolist() == pytest.approx((1 / (1 + np.exp(-odds))).tolist())
+    for wrong in (0.0, 1.0, -1.0, 7.0):
+        with pytest.raises(UsageError, match="base rate"):
+            run.score([("entity 3", "relation 1", "entity 4")], base_rate=wrong)
+
+
+def test_a_resumed_search_finds_the_same_facts(
     run: transher.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "_HEADS", 4)
-    wanted = wanted_facts(run, best=40)
-    whole = complete_to_file(run, tmp_path / "whole.tsv", wanted)
+    monkeypatch.setattr(missing, "_HEADS", 4)
+    wanted = wanted_facts(run.graph, best=40)
+    whole = run.complete_to_file(tmp_path / "whole.tsv", wanted)
     calls = 0
 
     def interrupt(done: int, total: int) -> None:
@@ -103,11 +146,11 @@ def test_a_stopped_search_goes_on_to_the_same_facts(
             raise KeyboardInterrupt
 
     out = tmp_path / "stopped.tsv"
-    with pytest.raises(Interrupted, match="the same command goes on"):
-        complete_to_file(run, out, wanted, progress=interrupt)
+    with pytest.raises(Interrupted, match="the same command resumes"):
+        run.complete_to_file(out, wanted, progress=interrupt)
     assert not out.exists()
     seen: list[int] = []
-    summary = complete_to_file(run, out, wanted, progress=lambda done, total: seen.append(done))
+    summary = run.complete_to_file(out, wanted, progress=lambda done, total: seen.append(done))
     assert summary.resumed
     assert seen[0] > whole.pairs / 10
     assert out.read_bytes() == (tmp_path / "whole.tsv").read_bytes()
@@ -117,23 +160,23 @@ def test_a_stopped_search_goes_on_to_the_same_facts(
 def test_the_state_of_another_request_is_not_used(run: transher.Run, tmp_path: Path) -> None:
     out = tmp_path / "facts.tsv"
     state = tmp_path / ".facts.tsv.state"
-    completing._save(state, completion.Standing(1, 5, Facts.none()), "another")
-    assert not complete_to_file(run, out, wanted_facts(run, best=5)).resumed
+    completion._save(state, missing.Standing(1, 5, Predicted.none()), "another")
+    assert not run.complete_to_file(out, wanted_facts(run.graph, best=5)).resumed
     state.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="Delete it"):
-        complete_to_file(run, out, wanted_facts(run, best=5))
+        run.complete_to_file(out, wanted_facts(run.graph, best=5))
 
 
 def test_every_format_has_the_same_facts(run: transher.Run, tmp_path: Path) -> None:
-    wanted = wanted_facts(run, best=12)
+    wanted = wanted_facts(run.graph, best=12)
     for ending in ("tsv", "csv", "parquet", "nt"):
-        complete_to_file(run, tmp_path / f"facts.{ending}", wanted)
+        run.complete_to_file(tmp_path / f"facts.{ending}", wanted)
     tsv = pd.read_csv(tmp_path / "facts.tsv", sep="\t")
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "facts.csv"), tsv)
     parquet = pq.read_table(tmp_path / "facts.parquet").to_pandas()
     assert parquet["tail_id"].tolist() == tsv["tail_id"].tolist()
     rdf = list(pyoxigraph.parse(path=tmp_path / "facts.nt"))
-    complete_to_file(run, tmp_path / "reasons.nt", wanted, evidence=True)
+    run.complete_to_file(tmp_path / "reasons.nt", wanted, evidence=True)
     plain, reasons = ((tmp_path / name).read_text().splitlines() for name in ("facts.nt", "reasons.nt"))
     assert all(more.startswith(f"{less}, ") for less, more in zip(plain, reasons, strict=True))
     assert [quad.object.value for quad in rdf] == [
@@ -148,7 +191,8 @@ def test_rdf_keeps_iris_blank_nodes_and_literals(tmp_path: Path) -> None:
         '<http://a/x> <http://a/says> "hi \\"you\\""@en .\n'
     )
     graph: Graph = read_graph(source, literals="keep", fractions=(1, 0, 0))
-    facts = Facts(graph.train, np.zeros(len(graph.train), np.float32), np.zeros(len(graph.train)))
+    nothing = np.zeros(len(graph.train))
+    facts = Predicted(graph.train, nothing.astype(np.float32), nothing, nothing > 0)
     write_facts(tmp_path / "out.nt", graph, facts)
     again = read_graph(tmp_path / "out.nt", literals="keep", fractions=(1, 0, 0))
     assert again.entities.identifiers.equals(graph.entities.identifiers)
@@ -157,10 +201,10 @@ def test_rdf_keeps_iris_blank_nodes_and_literals(tmp_path: Path) -> None:
 
 def test_mistakes_are_told_before_the_work(run: transher.Run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"\.parquet"):
-        complete_to_file(run, tmp_path / "facts.xlsx", wanted_facts(run))
+        run.complete_to_file(tmp_path / "facts.xlsx", wanted_facts(run.graph))
     for wrong in ({"best": 0}, {"above": 1.5}, {"relations": ["relation 77"]}):
         with pytest.raises(UsageError):
-            wanted_facts(run, **wrong)  # type: ignore[arg-type]
+            wanted_facts(run.graph, **wrong)  # type: ignore[arg-type]
     graph = random_graph()
     bare = replace(graph, valid=graph.valid[:0])
     with pytest.raises(UsageError, match="no validation triples"):

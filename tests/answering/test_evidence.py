@@ -11,7 +11,7 @@ from tests.conftest import make_graph
 import transher
 from transher.answering.evidence import fact_in_words
 from transher.answering.influence import influences
-from transher.answering.paths import Neighbourhood
+from transher.answering.paths import path_rules
 from transher.cli.main import main
 from transher.graph.graph import Graph
 from transher.models.embeddings import Embeddings
@@ -65,22 +65,22 @@ def test_a_planted_inverse_comes_first(run: transher.Run) -> None:
 def test_a_symmetric_relation_is_called_so() -> None:
     pairs = [(i, i + 1) for i in range(0, 40, 2)]
     graph = make_graph([(a, 0, b) for a, b in pairs] + [(b, 0, a) for a, b in pairs[:-1]])
-    rules = Neighbourhood(graph).rules(pairs[-1][1], 0, pairs[-1][0])
-    assert rules[0].examples[0].kinds == (1,)
+    rules = path_rules(graph.known, pairs[-1][1], 0, pairs[-1][0])
+    assert rules[0].examples[0].ends == (1,)
     assert rules[0].support == 38
     assert rules[0].pairs == 38  # the asked pair itself is no evidence
 
 
 def test_the_asked_triple_is_no_evidence_for_itself() -> None:
-    rules = Neighbourhood(make_graph([(0, 0, 1), (2, 0, 3), (3, 0, 4)])).rules(0, 0, 1)
+    rules = path_rules(make_graph([(0, 0, 1), (2, 0, 3), (3, 0, 4)]).known, 0, 0, 1)
     assert rules == []
 
 
 def test_paths_of_three_steps_are_found_in_both_directions() -> None:
     graph = make_graph([(0, 0, 1), (2, 1, 1), (2, 2, 3)], entities=4)
-    (rule,) = Neighbourhood(graph).rules(0, 0, 3)
+    (rule,) = path_rules(graph.known, 0, 0, 3)
     assert rule.examples[0].entities == (0, 1, 2, 3)
-    assert rule.examples[0].kinds == (0, 1 + 3, 2)
+    assert rule.examples[0].ends == (0, 1 + 3, 2)
 
 
 def test_a_second_answer_where_one_is_the_rule_speaks_against(run: transher.Run) -> None:
@@ -105,7 +105,7 @@ def test_similar_entities_have_the_same_fact(run: transher.Run) -> None:
 def test_influence_is_what_a_step_on_the_triple_does_to_the_score(run: transher.Run) -> None:
     """Take one small step of gradient ascent on log σ(f(z)) in the shared rows and look at the asked score."""
     asked = (10, CITIZEN, 50)
-    triples, sizes = influences(run.scorer, run.graph, asked)
+    triples, sizes = influences(run.scorer, run.graph.trained, asked)
     step = 1e-4
     for place in torch.argsort(-sizes.abs())[:3].tolist():
         triple = torch.from_numpy(triples[place : place + 1].astype(np.int64))

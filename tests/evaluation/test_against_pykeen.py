@@ -10,7 +10,7 @@ import torch
 from tests.evaluation.small_graphs import random_graph, score_table, whole_number_scorer
 
 from transher.evaluation.metrics import Metrics
-from transher.evaluation.ranking import known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.graph.graph import SIDES, Graph
 
 pytest.importorskip("pykeen")
@@ -43,7 +43,7 @@ def pykeen_evaluator(graph: Graph, table: torch.Tensor) -> tuple[Any, Any]:
 def test_ranks_and_metrics_equal_pykeens(seed: int) -> None:
     graph = random_graph(seed, entities=40, relations=4, count=600)
     scorer = whole_number_scorer(graph, seed, k=4, bound=2)
-    ranks = rank(scorer, graph.test, known_answers(graph))
+    ranks = rank(scorer, graph.test, graph.known)
     assert 0.1 < ranks.tied.mean() < 1
     evaluator, results = pykeen_evaluator(graph, torch.from_numpy(score_table(scorer)))
     for side in SIDES:

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 from tests.conftest import make_graph
 from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
@@ -42,30 +43,25 @@ def test_negatives_are_unknown_and_of_the_right_kind_on_the_asked_side() -> None
         head, relation, tail = triple
         assert (head % 2, tail % 2) == ((0, 1) if relation == 0 else (1, 0))
     assert sample.base_rate == pytest.approx(1 / 5, abs=0.02)
-    assert set(sample.side.tolist()) == {0, 1}
 
 
 def test_probabilities_order_answers_as_scores_do(calibration: Calibration) -> None:
     scores = np.linspace(-20, 20, 50)
     for relation in range(4):
-        assert (np.diff(calibration.probabilities(scores, relation)) >= 0).all()
-        assert (np.diff(calibration.logits(scores, relation)) > 0).all()
+        assert (np.diff(expit(calibration.logits(scores, relation, 0.1))) >= 0).all()
+        assert (np.diff(calibration.logits(scores, relation, 0.1)) > 0).all()
 
 
 def test_a_score_and_its_log_odds_are_inverse(calibration: Calibration) -> None:
-    for base_rate in (None, 0.5):
-        score = calibration.score_at(1.5, 2, base_rate=base_rate)
-        assert calibration.logits(score, 2, base_rate=base_rate) == pytest.approx(1.5)
+    for base_rate in (0.01, 0.5):
+        score = calibration.score_at(1.5, 2, base_rate)
+        assert calibration.logits(score, 2, base_rate) == pytest.approx(1.5)
 
 
 def test_the_base_rate_moves_the_odds_by_the_ratio_of_priors(calibration: Calibration) -> None:
+    plain, rare = (np.exp(calibration.logits(0.3, 1, rate)) for rate in (calibration.base_rate, 0.01))
     odds = lambda p: p / (1 - p)  # noqa: E731
-    plain, rare = (float(calibration.probabilities(0.3, 1, base_rate=rate)) for rate in (None, 0.01))
-    wanted = odds(plain) * odds(0.01) / odds(calibration.base_rate)
-    assert odds(rare) == pytest.approx(wanted)
-    for wrong in (0.0, 1.0, -1.0, 7.0):
-        with pytest.raises(UsageError, match="base rate"):
-            calibration.probabilities(0.3, 1, base_rate=wrong)
+    assert rare == pytest.approx(plain * odds(0.01) / odds(calibration.base_rate))
 
 
 def test_calibration_finds_the_probabilities_that_made_the_data() -> None:
@@ -86,7 +82,7 @@ def test_calibration_finds_the_probabilities_that_made_the_data() -> None:
     graph = make_graph(triples_array[:-8000], triples_array[-8000:-4000], triples_array[-4000:], entities=entities)
     found = calibrate(scorer, graph)
     assert found is not None
-    assert found.slopes[0, 0] > 2.5 * found.slopes[0, 1] > 0
+    assert found.slopes[0] > 2.5 * found.slopes[1] > 0
     assert report_calibration(scorer, graph, found).after.calibration_error < 0.02
 
 
@@ -96,7 +92,7 @@ def test_a_relation_without_validation_triples_keeps_to_the_pooled_fit() -> None
     found = calibrate(whole_number_scorer(graph, k=3), graph)
     assert found is not None
     assert found.positives[2] == 0
-    assert min(found.slopes[0, :2]) - 0.1 <= found.slopes[0, 2] <= max(found.slopes[0, :2]) + 0.1
+    assert min(found.slopes[:2]) - 0.1 <= found.slopes[2] <= max(found.slopes[:2]) + 0.1
 
 
 def test_calibrated_probabilities_are_better_than_raw_ones(graph: Graph, calibration: Calibration) -> None:
@@ -120,17 +116,30 @@ def test_a_graph_without_validation_triples_has_no_probabilities() -> None:
         report_calibration(scorer, graph, None)
 
 
-def test_reciprocal_relations_are_calibrated_apart_for_each_side(graph: Graph, tmp_path: Path) -> None:
+def test_with_reciprocal_relations_the_mean_of_both_scores_is_calibrated(graph: Graph) -> None:
     plain = whole_number_scorer(graph, k=4)
     rows = torch.cat([plain.relation_weights, 3 * plain.relation_weights])
-    found = calibrate(Embeddings(plain.model, plain.entity_weights, rows, reciprocal=True), graph)
-    assert found is not None
-    assert found.slopes.shape == (2, 4)
-    assert not np.allclose(found.slopes[0], found.slopes[1])
-    found.save(tmp_path, graph)
+    both = Embeddings(plain.model, plain.entity_weights, rows, reciprocal=True)
+    triples = torch.from_numpy(graph.test)
+    assert torch.equal(both.score(triples), 2 * plain.score(triples))
+    one, other = calibrate(plain, graph), calibrate(both, graph)
+    assert one is not None
+    assert other is not None
+    assert other.slopes == pytest.approx(one.slopes / 2)
+
+
+def test_a_calibration_of_two_sides_from_version_0_1_0_is_read_as_their_mean(
+    graph: Graph, calibration: Calibration, tmp_path: Path
+) -> None:
+    calibration.save(tmp_path, graph)
+    saved = json.loads((tmp_path / "calibration.json").read_text())
+    for row in saved["relations"].values():
+        slope, offset = row.pop("both")
+        row |= {"head": [slope - 0.1, offset + 1], "tail": [slope + 0.1, offset - 1]}
+    (tmp_path / "calibration.json").write_text(json.dumps(saved))
     again = Calibration.load(tmp_path, graph)
-    for side in ("head", "tail"):
-        assert again.probabilities(0.7, 3, side) == found.probabilities(0.7, 3, side)  # type: ignore[arg-type]
+    assert again.slopes == pytest.approx(calibration.slopes)
+    assert again.offsets == pytest.approx(calibration.offsets)
 
 
 def test_a_saved_calibration_gives_the_same_and_a_broken_one_is_an_error(

@@ -13,7 +13,7 @@ from transher.errors import UsageError
 from transher.evaluation import bootstrap, metrics
 from transher.evaluation.bootstrap import percentile_interval, resampled_means
 from transher.evaluation.metrics import Metrics
-from transher.evaluation.ranking import known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Ranks
 
 TYPES = ("1-1", "1-N", "N-1", "N-N")
@@ -49,7 +49,7 @@ def test_no_ranks_are_refused() -> None:
 
 def test_breakdowns_add_up_to_the_whole() -> None:
     graph = random_graph(entities=20, relations=6, count=300)
-    ranks = rank(whole_number_scorer(graph), graph.test, known_answers(graph))
+    ranks = rank(whole_number_scorer(graph), graph.test, graph.known)
     whole = Metrics.of(ranks)
     types = np.array([0, 1, 2, 3, 3, 1])
     by_type = metrics.by_relation_type(ranks, types, TYPES)

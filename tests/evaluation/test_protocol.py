@@ -10,7 +10,7 @@ import pytest
 from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
 from transher.errors import UsageError
-from transher.evaluation import Metrics, evaluate, known_answers, rank, rank_among_candidates
+from transher.evaluation import Metrics, evaluate, rank, rank_among_candidates
 from transher.graph.graph import Candidates, Graph
 
 GRAPH = random_graph(entities=30, relations=4, count=400)
@@ -26,7 +26,7 @@ def with_candidates() -> Graph:
 def test_a_plain_graph_is_ranked_in_full() -> None:
     evaluation = evaluate(SCORER, GRAPH)
     assert evaluation.protocol == "full"
-    assert evaluation.overall == Metrics.of(rank(SCORER, GRAPH.test, known_answers(GRAPH)))
+    assert evaluation.overall == Metrics.of(rank(SCORER, GRAPH.test, GRAPH.known))
     assert evaluation.queries_per_second > 0
 
 
@@ -49,13 +49,6 @@ def test_a_sample_is_fixed_and_ranks_its_triples_as_the_whole_does(graph: Graph)
     np.testing.assert_array_equal(part.triple, evaluate(SCORER, graph, sample=20).ranks.triple)
     assert (part.triple != evaluate(SCORER, graph, sample=20, seed=1).ranks.triple).any()
     assert len(evaluate(SCORER, graph, sample=10**6).ranks) == len(whole)
-
-
-def test_known_answers_can_be_made_once() -> None:
-    known = known_answers(GRAPH)
-    np.testing.assert_array_equal(
-        evaluate(SCORER, GRAPH, known=known).ranks.realistic, evaluate(SCORER, GRAPH).ranks.realistic
-    )
 
 
 def test_the_result_is_json_with_relations_by_identifier() -> None:

@@ -15,10 +15,10 @@ from tests.evaluation.small_graphs import graph_seeds, random_graph, score_table
 
 from transher import scorer as scoring
 from transher.errors import InputError, TransherError, UsageError
-from transher.evaluation.ranking import known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Ranks
 from transher.graph.graph import SIDES, Graph
-from transher.graph.known import KnownAnswers
+from transher.graph.known import KnownTriples
 from transher.models import MODELS, Query, embeddings
 from transher.models.distmult import DistMult
 from transher.models.embeddings import Embeddings
@@ -52,7 +52,7 @@ def as_pairs(ranks: Ranks) -> list[tuple[int, int]]:
 @given(graph_seeds, seeds)
 def test_ranks_equal_a_loop_in_plain_python(graph: Graph, seed: int) -> None:
     scorer = whole_number_scorer(graph, seed)
-    assert as_pairs(rank(scorer, graph.test, known_answers(graph))) == brute_force(scorer, graph)
+    assert as_pairs(rank(scorer, graph.test, graph.known)) == brute_force(scorer, graph)
 
 
 @quick
@@ -63,13 +63,13 @@ def test_the_size_of_the_chunks_does_not_matter(graph: Graph, seed: int, scores:
         patch.setattr(embeddings, "SCORES", scores)
         patch.setattr(embeddings, "_CHUNK", candidates)
         patch.setattr(scoring, "_COMPARED", candidates)
-        assert as_pairs(rank(scorer, graph.test, known_answers(graph))) == brute_force(scorer, graph)
+        assert as_pairs(rank(scorer, graph.test, graph.known)) == brute_force(scorer, graph)
 
 
 @quick
 @given(graph_seeds, seeds)
 def test_optimistic_realistic_and_pessimistic_are_in_order(graph: Graph, seed: int) -> None:
-    ranks = rank(whole_number_scorer(graph, seed), graph.test, known_answers(graph))
+    ranks = rank(whole_number_scorer(graph, seed), graph.test, graph.known)
     assert (ranks.optimistic >= 1).all()
     assert (ranks.optimistic <= ranks.realistic).all()
     assert (ranks.realistic <= ranks.pessimistic).all()
@@ -81,8 +81,8 @@ def test_optimistic_realistic_and_pessimistic_are_in_order(graph: Graph, seed: i
 @given(graph_seeds, seeds)
 def test_more_known_triples_never_worsen_a_rank(graph: Graph, seed: int) -> None:
     scorer = whole_number_scorer(graph, seed)
-    fewer = rank(scorer, graph.test, known_answers(replace(graph, train=graph.train[::2])))
-    more = rank(scorer, graph.test, known_answers(graph))
+    fewer = rank(scorer, graph.test, replace(graph, train=graph.train[::2]).known)
+    more = rank(scorer, graph.test, graph.known)
     assert (more.optimistic <= fewer.optimistic).all()
     assert (more.pessimistic <= fewer.pessimistic).all()
 
@@ -98,15 +98,14 @@ def test_renumbering_the_entities_keeps_the_ranks(graph: Graph, seed: int) -> No
     renumbered = replace(graph, **splits)
     weights = torch.empty_like(scorer.entity_weights)
     weights[torch.from_numpy(new).long()] = scorer.entity_weights
-    before = rank(scorer, graph.test, known_answers(graph))
-    after = rank(replace(scorer, entity_weights=weights), renumbered.test, known_answers(renumbered))
+    before = rank(scorer, graph.test, graph.known)
+    after = rank(replace(scorer, entity_weights=weights), renumbered.test, renumbered.known)
     assert as_pairs(before) == as_pairs(after)
 
 
 def test_an_answer_that_is_not_among_the_known_ones_is_not_its_own_rival() -> None:
     graph = random_graph()
-    sizes = len(graph.entities), len(graph.relations)
-    nothing = {side: KnownAnswers(graph.train[:0], *sizes, side) for side in SIDES}
+    nothing = KnownTriples(graph.train[:0], len(graph.entities), len(graph.relations))
     scorer = whole_number_scorer(graph)
     constant = replace(scorer, entity_weights=torch.zeros_like(scorer.entity_weights))
     ranks = rank(constant, graph.test, nothing)
@@ -122,7 +121,7 @@ def test_every_model_can_be_ranked(name: str, reciprocal: bool) -> None:
     rows = len(graph.relations) * (2 if reciprocal else 1)
     weights = torch.randn(len(graph.entities), model.entity_width), torch.randn(rows, model.relation_width)
     scorer = Embeddings(model, *weights, reciprocal)
-    ranks = rank(scorer, graph.test, known_answers(graph))
+    ranks = rank(scorer, graph.test, graph.known)
     for position, side in ((0, "head"), (2, "tail")):
         every = torch.from_numpy(graph.test).long().repeat_interleave(len(graph.entities), 0)
         every[:, position] = torch.arange(len(graph.entities)).repeat(len(graph.test))
@@ -139,7 +138,7 @@ def test_a_model_that_emits_nan_is_refused_rather_than_perfect(side: str) -> Non
     weights = getattr(scorer, side).clone()
     weights[graph.test[0, 1] if side == "relation_weights" else 5, 0] = torch.nan
     with pytest.raises(TransherError, match="NaN"):
-        rank(replace(scorer, **{side: weights}), graph.test, known_answers(graph))
+        rank(replace(scorer, **{side: weights}), graph.test, graph.known)
 
 
 def test_infinite_scores_are_ranked_as_numbers() -> None:
@@ -147,7 +146,7 @@ def test_infinite_scores_are_ranked_as_numbers() -> None:
     scorer = whole_number_scorer(graph)
     endless = replace(scorer, entity_weights=scorer.entity_weights.abs() + 1, relation_weights=torch.ones(3, 2))
     endless.entity_weights[:, 0] = torch.inf
-    ranks = rank(endless, graph.test, known_answers(graph))
+    ranks = rank(endless, graph.test, graph.known)
     assert (ranks.optimistic == 1).all()
     assert ranks.tied.any()
 
@@ -156,7 +155,7 @@ def test_triples_of_another_graph_are_refused() -> None:
     graph = random_graph()
     foreign = np.array([[0, 0, 99]], dtype=np.int32)
     with pytest.raises(UsageError, match="entities from 0 to 99, but the model has 12"):
-        rank(whole_number_scorer(graph), foreign, known_answers(graph))
+        rank(whole_number_scorer(graph), foreign, graph.known)
 
 
 def test_the_memory_does_not_grow_with_the_entities(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +174,7 @@ def test_the_memory_does_not_grow_with_the_entities(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("transher.models.model.count_in_matrix", count)
     graph = random_graph(entities=200_000, relations=2, count=1000)
     scorer = Embeddings(Watched(32, 1.0), torch.randn(200_000, 32), torch.randn(2, 32))
-    rank(scorer, graph.test, known_answers(graph))
+    rank(scorer, graph.test, graph.known)
     assert 1 << 23 < largest["matrix"] <= 1 << 24
     assert largest["chunk"] <= 1 << 22
     assert largest["rows"] <= 1 << 22
@@ -186,7 +185,7 @@ def test_progress_reaches_the_number_of_queries() -> None:
     seen: list[tuple[int, int]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embeddings, "SCORES", 50)
-        rank(whole_number_scorer(graph), graph.test, known_answers(graph), lambda *now: seen.append(now))
+        rank(whole_number_scorer(graph), graph.test, graph.known, lambda *now: seen.append(now))
     assert seen == sorted(seen)
     assert len(seen) > 2
     assert seen[-1] == (2 * len(graph.test), 2 * len(graph.test))
@@ -194,12 +193,12 @@ def test_progress_reaches_the_number_of_queries() -> None:
 
 def test_no_triples_give_no_ranks() -> None:
     graph = random_graph()
-    assert len(rank(whole_number_scorer(graph), graph.test[:0], known_answers(graph))) == 0
+    assert len(rank(whole_number_scorer(graph), graph.test[:0], graph.known)) == 0
 
 
 def test_ranks_survive_a_file(tmp_path: Path) -> None:
     graph = random_graph()
-    ranks = rank(whole_number_scorer(graph), graph.test, known_answers(graph))
+    ranks = rank(whole_number_scorer(graph), graph.test, graph.known)
     ranks.save(tmp_path / "ranks.parquet")
     loaded = Ranks.load(tmp_path / "ranks.parquet")
     for field in ("triple", "triples", "side", "optimistic", "pessimistic"):
@@ -210,7 +209,7 @@ def test_ranks_survive_a_file(tmp_path: Path) -> None:
 def test_a_truncated_file_of_ranks_says_so(tmp_path: Path) -> None:
     graph = random_graph()
     path = tmp_path / "ranks.parquet"
-    rank(whole_number_scorer(graph), graph.test, known_answers(graph)).save(path)
+    rank(whole_number_scorer(graph), graph.test, graph.known).save(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match=r"ranks\.parquet.*Evaluate the run again"):
         Ranks.load(path)

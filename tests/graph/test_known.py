@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from transher.graph import known
-from transher.graph.known import KnownAnswers
+from transher.graph.known import KnownAnswers, KnownTriples
 
 ENTITIES, RELATIONS = 7, 3
 some_triples = st.lists(
@@ -71,3 +71,44 @@ def test_many_queries_at_once_find_what_few_find(triples):
         patch.setattr(known, "_MANY_QUERIES", 0)
         many = index.ranges(triples[:, 0], triples[:, 1])
     assert [part.tolist() for part in many] == [part.tolist() for part in few]
+
+
+@given(triples=some_triples)
+def test_known_triples_are_found_by_every_part(triples):
+    known = KnownTriples(triples, ENTITIES, RELATIONS)
+    distinct = {tuple(triple) for triple in triples.tolist()}
+    grid = np.stack(np.meshgrid(*map(np.arange, (ENTITIES, RELATIONS, ENTITIES)), indexing="ij"), -1).reshape(-1, 3)
+    assert {tuple(triple) for triple in grid[known.has(grid)].tolist()} == distinct
+    assert len(known) == len(distinct)
+    for entity in range(ENTITIES):
+        _, ends, targets = known.steps(np.array([entity]))
+        walked = [(entity, end, other) if end < RELATIONS else (other, end - RELATIONS, entity)
+                  for end, other in zip(ends.tolist(), targets.tolist(), strict=True)]  # fmt: skip
+        assert sorted(walked) == sorted(
+            [triple for triple in distinct if triple[0] == entity]
+            + [triple for triple in distinct if triple[2] == entity]
+        )
+        assert known.degrees[entity] == len(walked)
+        for other in range(ENTITIES):
+            assert known.between(entity, other).tolist() == sorted(
+                relation for head, relation, tail in distinct if (head, tail) == (entity, other)
+            )
+    for end in range(2 * RELATIONS):
+        sources, targets = (part.tolist() for part in known.edges(end))
+        heads, tails = (sources, targets) if end < RELATIONS else (targets, sources)
+        assert sources == sorted(sources)
+        assert {(head, end % RELATIONS, tail) for head, tail in zip(heads, tails, strict=True)} == {
+            triple for triple in distinct if triple[1] == end % RELATIONS
+        }
+    assert known.relation_counts.sum() == len(distinct)
+    assert known.has_loops.tolist() == [any(h == t and r == s for h, s, t in distinct) for r in range(RELATIONS)]
+
+
+def test_all_parts_of_the_index_take_some_forty_bytes_a_triple():
+    generator = np.random.default_rng(0)
+    triples = generator.integers(0, [10_000, 50, 10_000], size=(100_000, 3)).astype(np.int32)
+    known = KnownTriples(triples, 10_000, 50)
+    parts = [known.answers("tail"), known.answers("head")]
+    held = sum(part._sorted_keys.nbytes + part.answers.nbytes for part in parts)
+    held += sum(array.nbytes for array in known._by_end)
+    assert held <= 41 * len(triples)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.serving.process import httpx
 
+from transher.answering.paths import path_rules
 from transher.deadline import DeadlineError, deadline
 from transher.serving import schemas as s
 from transher.serving.api import create_app
@@ -28,7 +29,7 @@ def explorer(world_run: Path) -> Explorer:
         lambda explorer: explorer.ask(s.Query(head="France", relation="borders")),
         lambda explorer: explorer.ask_all([s.Query(head="France", tail="Europe")] * 64),
         lambda explorer: explorer.explain("France", "borders", "Spain"),
-        lambda explorer: explorer.run.neighbourhood.rules(*explorer.graph.train[0].tolist()),
+        lambda explorer: path_rules(explorer.graph.known, *explorer.graph.train[0].tolist()),
         lambda explorer: explorer.missing("borders", 10),
         lambda explorer: explorer.predicted("France", 10),
         lambda explorer: explorer.similar("France", 10),

@@ -133,7 +133,7 @@ def test_a_relation_shows_what_it_is_and_its_missing_facts_can_be_downloaded(pag
     expect(page.get_by_text("MRR")).to_be_visible()
     with page.expect_download() as started:
         page.get_by_role("button", name="Download").click()
-    assert started.value.path().read_text("utf-8").startswith("head\trelation\ttail")
+    assert started.value.path().read_text("utf-8").startswith("rank\thead\trelation\ttail")
 
 
 def test_the_map_is_searched_coloured_and_moved_and_its_address_keeps_it(page: Any) -> None:

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from transher.analysis.page import Cells, Section, Subject
 from transher.analysis.tables import paper
 from transher.errors import UsageError
 from transher.graph.graph import Graph, Side
-from transher.kernels import Known
 
 TOP = 8
 SAMPLED = 5
@@ -93,29 +91,17 @@ def _table(case: Case, subjects: Sequence[Subject]) -> Cells:
     return Cells(["", *(subject.label for subject in subjects)], rows, frozenset(marked), f"{query} → {answer}")
 
 
-def other_answers(subject: Subject, case: Case) -> NDArray[np.int32]:
-    """The known answers of a query but for the one that is asked for."""
-    triples = subject.run.graph.all_triples
-    given, asked = (0, 2) if case.side == "tail" else (2, 0)
-    known = np.unique(triples[(triples[:, given] == case.anchor) & (triples[:, 1] == case.relation), asked])
-    return np.asarray(known[known != case.answer])
-
-
 def answer_rank(subject: Subject, case: Case) -> int:
     """1 + how many candidates, other answers left out, are better."""
-    anchor, relation = torch.tensor([case.anchor]), torch.tensor([case.relation])
-    scores = subject.run.scorer.scores(anchor, relation, case.side)[0].numpy()
-    better = scores > scores[case.answer]
-    better[other_answers(subject, case)] = False
-    return 1 + int(better.sum())
+    ends = (case.anchor, case.answer) if case.side == "tail" else (case.answer, case.anchor)
+    return subject.run.answering.rank((ends[0], case.relation, ends[1]), case.side)
 
 
-def filtered_top(subject: Subject, case: Case) -> NDArray[np.int64]:
+def filtered_top(subject: Subject, case: Case) -> NDArray[np.int32]:
     """The best candidates, other answers left out."""
-    known = other_answers(subject, case)
-    excluded = Known(torch.tensor([0]), torch.tensor([len(known)]), torch.from_numpy(known))
-    count = min(TOP, subject.run.scorer.entity_count)
-    _, ids = subject.run.scorer.best(
-        torch.tensor([case.anchor]), torch.tensor([case.relation]), case.side, count, excluded
-    )
-    return np.asarray(ids[0][ids[0] >= 0].numpy())
+    anchors, relations = np.array([case.anchor]), np.array([case.relation])
+    known = int(subject.run.graph.known.answers(case.side).counts(anchors, relations)[0])
+    found, _ = subject.run.answering.best(anchors, relations, case.side, TOP + known)
+    answers: NDArray[np.int32] = found.triples[:, 2 if case.side == "tail" else 0]
+    answers = answers[~found.known | (answers == case.answer)]
+    return answers[:TOP]

@@ -36,9 +36,9 @@ def reliability_section(subjects: Sequence[Subject]) -> Section | None:
         "reliability",
         "How far probabilities can be trusted",
         f"Test triples and {first.negatives_per_side} drawn ones on either side of each; {first.base_rate:.1%} of all "
-        "hold. On the diagonal a probability keeps its promise, below it promises too much. Before is σ(score), "
-        "after is what answers show; larger dots stand for more triples. The calibration error is the mean distance "
-        "from the diagonal, the Brier score the mean squared error; lower is better.",
+        "hold. On the diagonal a probability is right, below it is too high. Before is σ(score), after is calibrated "
+        "for this share of triples that hold; larger dots stand for more triples. The calibration error is the mean "
+        "distance from the diagonal, the Brier score the mean squared error; lower is better.",
         figure,
         [Cells(headers, [_figures(label, report) for label, report in judged])],
     )

@@ -1,146 +1,175 @@
-"""Answers in names: the best heads, tails or relations for what is given, and scores of single triples."""
+"""Answers by ids: the best heads, tails or relations for what is given, and what single triples are worth.
+
+The score and the probability of a triple depend on the triple alone: they are the same whether its head, its tail or
+its relation was asked for, alone or among others. The scorer proposes candidates for the side that is asked; then every
+candidate gets its own score (`Scorer.score`), by which answers are ordered.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
-import pandas as pd
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
+from transher.answering.judge import Judge
+from transher.answering.predicted import Predicted
+from transher.deadline import check_deadline, slices
 from transher.errors import UsageError
 from transher.evaluation.calibration import Calibration
 from transher.graph.graph import Graph, Side
-from transher.kernels import Known
-from transher.scorer import Scorer
+from transher.graph.known import KnownTriples
+from transher.scorer import Scorer, as_known
 
-KnownAnswers = Literal["hide", "mark"]
+Ids = NDArray[np.integer]
+WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
 
-
-def predict(
-    scorer: Scorer,
-    graph: Graph,
-    *,
-    head: str | None = None,
-    relation: str | None = None,
-    tail: str | None = None,
-    top: int = 10,
-    known: KnownAnswers = "mark",
-    calibration: Calibration | None = None,
-    base_rate: float | None = None,
-) -> pd.DataFrame:
-    """The `top` answers for the one of head, relation and tail that is not given, best first. An entity is no answer to
-    a question about itself, unless the relation joins some entity with itself.
-
-    Columns: rank, head, relation, tail (labels), identifier (the answer's), score, probability (given a calibration),
-    known (whether the graph has it). Relations are ordered by probability where there is one: their scores are not
-    on one scale.
-    """
-    likelihood = None if calibration is None else Likelihood(calibration, base_rate)
-    if top < 1:
-        raise UsageError(f"top must be at least 1, not {top}.")
-    match head, relation, tail:
-        case (str(), str(), None):
-            return _entities(scorer, graph, head, relation, "tail", top, known, likelihood)
-        case (None, str(), str()):
-            return _entities(scorer, graph, tail, relation, "head", top, known, likelihood)
-        case (str(), None, str()):
-            return _relations(scorer, graph, head, tail, top, known, likelihood)
-    raise UsageError("give two of head, relation and tail; the third is what is asked for.")
+# Candidates beyond those that are asked for: the scorer's order and that of the triples' own scores may differ in the
+# last digits, and where the sides differ, by more.
+_MORE, _MORE_OF_TWO_SIDES = 6, 112
 
 
-class Likelihood(NamedTuple):
-    """How scores become probabilities, and under which base rate."""
+class Question(NamedTuple):
+    """Two of head, relation and tail, by ids, ask for the third; all three ask what the triple is worth."""
 
-    calibration: Calibration
-    base_rate: float | None
-
-    def of(self, scores: Tensor, relations: NDArray[np.int64], side: Side) -> NDArray[np.float64]:
-        return self.calibration.probabilities(scores.numpy(), relations, side, self.base_rate)
-
-
-def _entities(
-    scorer: Scorer,
-    graph: Graph,
-    anchor: str,
-    relation: str,
-    side: Side,
-    top: int,
-    known: KnownAnswers,
-    likelihood: Likelihood | None,
-) -> pd.DataFrame:
-    anchor_id, relation_id = graph.entities.find(anchor), graph.relations.find(relation)
-    answers = _known_answers(graph, anchor_id, relation_id, side)
-    hidden = answers if known == "hide" else answers[:0]
-    if not graph.has_loops[relation_id]:
-        hidden = np.append(hidden, np.int32(anchor_id))
-    scores, ids = scorer.best(
-        torch.tensor([anchor_id]),
-        torch.tensor([relation_id]),
-        side,
-        min(top, len(graph.entities)),
-        Known(torch.tensor([0]), torch.tensor([len(hidden)]), torch.from_numpy(hidden)),
-    )
-    found = ids[0][ids[0] >= 0].numpy()
-    given = np.full(len(found), anchor_id)
-    heads, tails = (given, found) if side == "tail" else (found, given)
-    triples = np.stack([heads, np.full(len(found), relation_id), tails], 1)
-    identifiers = graph.entities.identifiers.take(found).to_pylist()
-    best = scores[0, : len(found)]
-    probabilities = None if likelihood is None else likelihood.of(best, triples[:, 1], side)
-    return _table(graph, triples, identifiers, best, probabilities, np.isin(found, answers))
+    head: int | None
+    relation: int | None
+    tail: int | None
+    top: int = 10
+    known: WhatIsKnown = "mark"
+    base_rate: float | None = None
 
 
-def _known_answers(graph: Graph, anchor: int, relation: int, side: Side) -> NDArray[np.int32]:
-    """By one pass over the triples: for a single query that is faster than building an index."""
-    triples = graph.all_triples
-    given, asked = (0, 2) if side == "tail" else (2, 0)
-    found: NDArray[np.int32] = triples[(triples[:, given] == anchor) & (triples[:, 1] == relation), asked]
-    return found
+class Answering:
+    """A scorer, its graph and its calibration: all that is needed to answer."""
 
+    def __init__(self, scorer: Scorer, graph: Graph, calibration: Calibration | None) -> None:
+        self.scorer, self.graph = scorer, graph
+        self._calibration = calibration
 
-def _relations(
-    scorer: Scorer, graph: Graph, head: str, tail: str, top: int, known: KnownAnswers, likelihood: Likelihood | None
-) -> pd.DataFrame:
-    head_id, tail_id = graph.entities.find(head), graph.entities.find(tail)
-    count = len(graph.relations)
-    triples = np.stack([np.full(count, head_id), np.arange(count), np.full(count, tail_id)], 1)
-    scores = scorer.score_triples(torch.from_numpy(triples))
-    everything = graph.all_triples
-    between = everything[(everything[:, 0] == head_id) & (everything[:, 2] == tail_id), 1]
-    is_known = np.isin(np.arange(count), between)
-    probabilities = None if likelihood is None else likelihood.of(scores, triples[:, 1], "tail")
-    order = np.argsort(-(scores.numpy() if probabilities is None else probabilities), kind="stable")
-    if known == "hide":
-        order = order[~is_known[order]]
-    order = order[:top]
-    identifiers = graph.relations.identifiers.take(order).to_pylist()
-    if probabilities is not None:
-        probabilities = probabilities[order]
-    return _table(graph, triples[order], identifiers, scores[torch.from_numpy(order)], probabilities, is_known[order])
+    @cached_property
+    def judge(self) -> Judge | None:
+        """None where scores were not calibrated."""
+        return None if self._calibration is None else Judge(self._calibration, self.graph)
 
+    def prepare(self) -> None:
+        """Make every index now, for a server whose first answer should not wait."""
+        for triples in (self.graph.known, self.graph.trained):
+            triples.steps(np.arange(0))
+        self.known.edges(0)
+        _ = self.graph.ends, self.judge
 
-def _table(
-    graph: Graph,
-    triples: NDArray[np.int64],
-    identifiers: list[str],
-    scores: Tensor,
-    probabilities: NDArray[np.float64] | None,
-    known: NDArray[np.bool_],
-) -> pd.DataFrame:
-    table = pd.DataFrame(
-        {
-            "rank": np.arange(1, len(triples) + 1),
-            "head": graph.entities.labels(triples[:, 0]),
-            "relation": graph.relations.labels(triples[:, 1]),
-            "tail": graph.entities.labels(triples[:, 2]),
-            "identifier": identifiers,
-            "score": scores.numpy(),
-        }
-    )
-    if probabilities is not None:
-        table["probability"] = probabilities
-    table["known"] = known
-    return table
+    @property
+    def known(self) -> KnownTriples:
+        return self.graph.known
+
+    def answer(self, questions: Sequence[Question]) -> list[Predicted]:
+        """The answers to each question, best first. Those for the same side go by the table of entities together."""
+        answers = [Predicted.none()] * len(questions)
+        together: dict[tuple[Side, WhatIsKnown, float | None, int], list[tuple[int, int, int]]] = {}
+        for place, question in enumerate(questions):
+            check_deadline()
+            if question.top < 1:
+                raise UsageError(f"top must be at least 1, not {question.top}.")
+            match question.head, question.relation, question.tail:
+                case (int(anchor), int(relation), None):
+                    side: Side = "tail"
+                case (None, int(relation), int(anchor)):
+                    side = "head"
+                case (int(head), None, int(tail)):
+                    answers[place] = self._relations(head, tail, question)
+                    continue
+                case (int(head), int(relation), int(tail)):
+                    answers[place] = self.judged(np.array([[head, relation, tail]]), question.base_rate)
+                    continue
+                case _:
+                    raise UsageError("give two of head, relation and tail; the third is what is asked for.")
+            # By the number of candidates: answers must not depend on what else is asked at the same time.
+            key = (side, question.known, question.base_rate, self._candidates(question.top))
+            together.setdefault(key, []).append((place, anchor, relation))
+        for (side, known, base_rate, _), rows in together.items():
+            places, anchors, relations = (np.array(column) for column in zip(*rows, strict=True))
+            top = max(questions[place].top for place in places)
+            found, offsets = self.best(anchors, relations, side, top, known, base_rate)
+            for place, first, last in zip(places.tolist(), offsets, offsets[1:], strict=False):
+                answers[place] = found.take(slice(first, min(last, first + questions[place].top)))
+        return answers
+
+    def best(
+        self, anchors: Ids, relations: Ids, side: Side, top: int,
+        known: WhatIsKnown = "mark", base_rate: float | None = None,
+    ) -> tuple[Predicted, NDArray[np.int64]]:  # fmt: skip
+        """The `top` answers to each of B queries of one side, best first, ragged: those of query i are at the positions
+        offsets[i] to offsets[i + 1]. An entity is no answer to a question about itself, unless the relation joins some
+        entity with itself."""
+        given, of = (torch.from_numpy(np.asarray(ids, dtype=np.int64)) for ids in (anchors, relations))
+        count = min(self._candidates(top), self.scorer.entity_count)
+        ids = np.empty((len(anchors), count), dtype=np.int64)
+        for part in slices(len(anchors), self.scorer.queries_at_a_time):
+            hidden = as_known(self.known.answers(side), anchors[part], relations[part]) if known == "hide" else None
+            ids[part] = self.scorer.best(given[part], of[part], side, count, hidden)[1].numpy()
+        query, _ = np.nonzero(ids >= 0)
+        found, anchor = ids[ids >= 0], np.asarray(anchors)[query]
+        heads, tails = (anchor, found) if side == "tail" else (found, anchor)
+        triples = np.stack([heads, np.asarray(relations)[query], tails], 1)
+        plausible = self.graph.ends.plausible(triples)
+        query, found, predicted = query[plausible], found[plausible], self.judged(triples[plausible], base_rate)
+        order = np.lexsort((found, -predicted.scores, query))
+        query = query[order]
+        rank = np.arange(len(query)) - np.searchsorted(query, query)
+        offsets = np.searchsorted(query[rank < top], np.arange(len(anchors) + 1))
+        return predicted.take(order[rank < top]), offsets
+
+    def judged(self, triples: Ids, base_rate: float | None = None) -> Predicted:
+        """Triples (n, 3) in the order that they have, with what they are worth."""
+        scores = self.scorer.score(torch.from_numpy(np.asarray(triples, dtype=np.int64))).numpy()
+        log_odds = None if self.judge is None else self.judge.log_odds(triples, scores, base_rate)
+        return Predicted(triples.astype(np.int32), scores, log_odds, self.known.has(triples))
+
+    def rank(self, triple: tuple[int, int, int], side: Side) -> int:
+        """The rank of a triple as an answer for `side`: 1 + how many answers that the graph lacks are better."""
+        head, relation, tail = triple
+        anchor, answer = (head, tail) if side == "tail" else (tail, head)
+        given, of = torch.tensor([anchor]), torch.tensor([relation])
+        scores = self.scorer.scores(given, of, side)[0].numpy()
+        if self.scorer.sides_differ:
+            triples = torch.tensor([triple]).repeat(len(scores), 1)
+            triples[:, 2 if side == "tail" else 0] = torch.arange(len(scores))
+            scores = scores + self.scorer.score_triples(triples, "head" if side == "tail" else "tail").numpy()
+        better = scores > scores[answer]
+        better[self.known.answers(side).of(np.array([anchor]), np.array([relation]))[1]] = False
+        better[anchor] &= self.known.has_loops[relation]
+        return 1 + int(better.sum())
+
+    @torch.no_grad()
+    def similar(self, entity: int, top: int) -> list[tuple[int, float]]:
+        """The entities whose embeddings point most nearly the same way, with the cosine; none without embeddings."""
+        embeddings = self.scorer.embeddings
+        best: list[tuple[float, int]] = []
+        if embeddings is None:
+            return []
+        own = torch.nn.functional.normalize(embeddings.rows(torch.tensor([entity])), dim=-1)[0]
+        for first, rows in embeddings.chunks():
+            cosines = (rows @ own) / rows.norm(dim=-1).clamp_min(1e-12)
+            values, places = cosines.topk(min(top + 1, len(rows)))
+            best += [(value, first + place) for value, place in zip(values.tolist(), places.tolist(), strict=True)]
+        best.sort(key=lambda pair: (-pair[0], pair[1]))
+        return [(id, value) for value, id in best if id != entity][:top]
+
+    def _relations(self, head: int, tail: int, question: Question) -> Predicted:
+        """Relations are ordered by probability where there is one: their scores are not on one scale."""
+        count = len(self.graph.relations)
+        triples = np.stack([np.full(count, head), np.arange(count), np.full(count, tail)], 1)
+        triples = triples[self.graph.ends.plausible(triples)]
+        if question.known == "hide":
+            triples = triples[~np.isin(triples[:, 1], self.known.between(head, tail))]
+        return self.judged(triples, question.base_rate).ordered().take(slice(question.top))
+
+    def _candidates(self, top: int) -> int:
+        """How many candidates the scorer is asked for: a power of two, so that a few more or fewer answers come from
+        the same candidates."""
+        wanted = 2 * top + _MORE_OF_TWO_SIDES if self.scorer.sides_differ else top + _MORE
+        return 1 << (wanted - 1).bit_length()

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
+from transher.answering.answers import Answering, Question
 from transher.answering.influence import influences
-from transher.answering.paths import Neighbourhood, PathRule
+from transher.answering.paths import PathRule, path_rules
+from transher.answering.predicted import Predicted
+from transher.graph.ends import SINGLE
 from transher.graph.graph import SIDES, Graph, Side
 
-if TYPE_CHECKING:
-    from transher.runs.run import Run
-
 RuleKind = Literal["symmetric", "inverse", "same pair", "composed"]
-_ONE_ANSWER = 0.95  # share of anchors with a single answer from which on a second one is held against an answer
 _USED_AGAIN = 0.8  # share of answers that occur more than once from which on a new answer is held against itself
 
 
@@ -114,51 +115,51 @@ def rule_in_words(rule: RuleEvidence) -> str:
 
 
 def explain(
-    run: Run, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
+    answering: Answering, asked: tuple[int, int, int], *, limit: int = 5, base_rate: float | None = None
 ) -> Evidence:
-    """Evidence for and against a triple, given in names or identifiers; at most `limit` entries of each kind
-    and side."""
-    graph = run.graph
-    asked = graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail)
-    return explain_ids(run, asked, limit=limit, base_rate=base_rate)
-
-
-def explain_ids(run: Run, asked: tuple[int, int, int], *, limit: int = 5, base_rate: float | None = None) -> Evidence:
-    """As `explain`, for ids."""
-    graph, neighbourhood = run.graph, run.neighbourhood
-    head, relation, tail = asked
-    score = float(run.scorer.score_triples(torch.tensor([asked]))[0])
-    alternatives, ranks = _alternatives(run, asked, limit, base_rate)
+    """Evidence for and against a triple, by ids; at most `limit` entries of each kind and side."""
+    graph, relation = answering.graph, asked[1]
+    itself = answering.judged(np.array([asked]), base_rate)
     return Evidence(
         fact=_fact(graph, *asked),
-        score=score,
-        probability=_probability(run, score, relation, "tail", base_rate),
-        known=tail in neighbourhood.answers(head, relation),
-        ranks=ranks,
-        rules=[_rule(graph, rule, relation) for rule in neighbourhood.rules(*asked) if rule.support][:limit],
-        similar=_similar(run, asked, limit),
-        influences=_influences(run, asked, limit),
-        alternatives=alternatives,
-        against=_against(graph, neighbourhood, asked),
+        score=float(itself.scores[0]),
+        probability=_probability(itself, 0),
+        known=bool(itself.known[0]),
+        ranks={side: answering.rank(asked, side) for side in SIDES},
+        rules=[_rule(graph, rule, relation) for rule in path_rules(graph.known, *asked) if rule.support][:limit],
+        similar=_similar(answering, asked, limit),
+        influences=_influences(answering, asked, limit),
+        alternatives=_alternatives(answering, asked, limit, base_rate),
+        against=_against(graph, asked),
     )
+
+
+def reasons(answering: Answering, facts: Predicted, progress: Callable[[int, int], None] | None = None) -> list[str]:
+    """The strongest evidence for each fact, in a sentence."""
+    found = []
+    for number, (head, relation, tail) in enumerate(facts.triples.tolist(), 1):
+        found.append(explain(answering, (head, relation, tail), limit=1).headline())
+        if progress is not None:
+            progress(number, len(facts))
+    return found
 
 
 def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
     count = len(graph.relations)
-    kinds = found.examples[0].kinds
-    labels = graph.relations.labels([kind % count for kind in kinds])
-    letters = [*"axy"[: len(kinds)], "b"]
+    ends = found.examples[0].ends
+    labels = graph.relations.labels([end % count for end in ends])
+    letters = [*"axy"[: len(ends)], "b"]
     premises = [
-        f"{one} {label} {other}" if kind < count else f"{other} {label} {one}"
-        for kind, label, one, other in zip(kinds, labels, letters, letters[1:], strict=False)
+        f"{one} {label} {other}" if end < count else f"{other} {label} {one}"
+        for end, label, one, other in zip(ends, labels, letters, letters[1:], strict=False)
     ]
     kind: RuleKind = "composed"
-    if len(kinds) == 1:
-        kind = "same pair" if kinds[0] < count else "symmetric" if kinds[0] - count == relation else "inverse"
+    if len(ends) == 1:
+        kind = "same pair" if ends[0] < count else "symmetric" if ends[0] - count == relation else "inverse"
     examples = [
         [
-            _fact(graph, one, step, other) if step < count else _fact(graph, other, step - count, one)
-            for step, one, other in zip(path.kinds, path.entities, path.entities[1:], strict=False)
+            _fact(graph, one, end, other) if end < count else _fact(graph, other, end - count, one)
+            for end, one, other in zip(path.ends, path.entities, path.entities[1:], strict=False)
         ]
         for path in found.examples
     ]
@@ -174,91 +175,93 @@ def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
     )
 
 
-def _similar(run: Run, asked: tuple[int, int, int], limit: int) -> list[SimilarEvidence]:
+@torch.no_grad()
+def _similar(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[SimilarEvidence]:
     """Entities with this relation to this answer, the nearest first by the cosine between their rows and the head's;
     then other answers of the same head that are near the tail."""
-    head, relation, tail = asked
-    found = []
-    for side, entity, others in (
-        ("head", head, run.neighbourhood.answers(tail, relation + len(run.graph.relations))),
-        ("tail", tail, run.neighbourhood.answers(head, relation)),
-    ):
-        others = others[others != entity]
-        rows = run.scorer.rows(torch.from_numpy(others))
-        likeness = torch.cosine_similarity(rows, run.scorer.rows(torch.tensor([entity])), dim=1)
+    embeddings, graph = answering.scorer.embeddings, answering.graph
+    found: list[SimilarEvidence] = []
+    if embeddings is None:
+        return found
+    for side in SIDES:
+        entity, others = _others(graph, asked, side)
+        rows = embeddings.rows(torch.from_numpy(others.astype(np.int64)))
+        likeness = torch.cosine_similarity(rows, embeddings.rows(torch.tensor([entity])), dim=1)
         for place in torch.argsort(-likeness)[:limit].tolist():
-            other = int(others[place])
-            fact = (
-                _fact(run.graph, other, relation, tail) if side == "head" else _fact(run.graph, head, relation, other)
-            )
-            found.append(SimilarEvidence(side, float(likeness[place]), fact))  # type: ignore[arg-type]
+            fact = _fact(graph, *_with(asked, side, int(others[place])))
+            found.append(SimilarEvidence(side, float(likeness[place]), fact))
     return found
 
 
-def _influences(run: Run, asked: tuple[int, int, int], limit: int) -> list[Influence]:
-    triples, sizes = influences(run.scorer, run.graph, asked)
+def _influences(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[Influence]:
+    if answering.scorer.embeddings is None:
+        return []
+    triples, sizes = influences(answering.scorer.embeddings, answering.graph.trained, asked)
     total = max(float(sizes.abs().sum()), 1e-30)
     order = torch.argsort(-sizes.abs(), stable=True)[:limit].tolist()
     return [
-        Influence(_fact(run.graph, *triples[i].tolist()), float(sizes[i]), float(sizes[i].abs()) / total) for i in order
+        Influence(_fact(answering.graph, *triples[i].tolist()), float(sizes[i]), float(sizes[i].abs()) / total)
+        for i in order
     ]
 
 
 def _alternatives(
-    run: Run, asked: tuple[int, int, int], limit: int, base_rate: float | None
-) -> tuple[list[Alternative], dict[Side, int]]:
-    """The best other answers of either side, and the rank of the asked one among those that are not known."""
+    answering: Answering, asked: tuple[int, int, int], limit: int, base_rate: float | None
+) -> list[Alternative]:
+    """The best other answers of either side."""
     head, relation, tail = asked
     found: list[Alternative] = []
-    ranks: dict[Side, int] = {}
     for side in SIDES:
-        anchor, answer = (head, tail) if side == "tail" else (tail, head)
-        kind = relation if side == "tail" else relation + len(run.graph.relations)
-        known = run.neighbourhood.answers(anchor, kind)
-        scores = run.scorer.scores(torch.tensor([anchor]), torch.tensor([relation]), side)[0].numpy()
-        better = scores > scores[answer]
-        ranks[side] = 1 + int(better.sum()) - int(better[known].sum())
-        nearest = np.argpartition(-scores, min(limit, len(scores) - 1))[: limit + 1]
-        nearest = nearest[np.argsort(-scores[nearest], kind="stable")]
-        for other in nearest[nearest != answer][:limit].tolist():
-            triple = (head, relation, other) if side == "tail" else (other, relation, tail)
-            probability = _probability(run, float(scores[other]), relation, side, base_rate)
-            found.append(
-                Alternative(side, _fact(run.graph, *triple), float(scores[other]), probability, other in known)
+        given = Question(head, relation, None) if side == "tail" else Question(None, relation, tail)
+        (answers,) = answering.answer([given._replace(top=limit + 1, base_rate=base_rate)])
+        others = answers.take((answers.triples != np.array(asked)).any(1)).take(slice(limit))
+        found += [
+            Alternative(side, _fact(answering.graph, *triple), score, _probability(others, place), known)
+            for place, (triple, score, known) in enumerate(
+                zip(others.triples.tolist(), others.scores.tolist(), others.known.tolist(), strict=True)
             )
-    return found, ranks
+        ]
+    return found
 
 
-def _against(graph: Graph, neighbourhood: Neighbourhood, asked: tuple[int, int, int]) -> list[str]:
+def _against(graph: Graph, asked: tuple[int, int, int]) -> list[str]:
     """What the graph has that makes the answer unlikely, whatever the model says."""
     head, relation, tail = asked
     name = graph.relations.label(relation)
     reasons = []
-    for side, anchor, answer, kind in (
-        ("tail", head, tail, relation),
-        ("head", tail, head, relation + len(graph.relations)),
-    ):
-        sources, targets = neighbourhood.edges(kind)
-        others = neighbourhood.answers(anchor, kind)
-        others = others[others != answer]
-        if len(others) and len(sources):
-            _, counts = np.unique(sources, return_counts=True)
-            single = float((counts == 1).mean())
-            if single >= _ONE_ANSWER:
-                reasons.append(
-                    f"{graph.entities.label(anchor)} already has {graph.entities.label(int(others[0]))} as {side} of "
-                    f"{name}, and {single:.0%} of the entities with a {side} have only one"
-                )
-        others_of_kind, uses = np.unique(targets[sources != anchor], return_counts=True)
-        if len(uses) and answer not in others_of_kind and float((uses > 1).mean()) > _USED_AGAIN:
+    for side in SIDES:
+        answer, others = _others(graph, asked, side)
+        anchor = head if side == "tail" else tail
+        end = graph.known.end(relation, "head" if side == "tail" else "tail")  # where the anchor stands
+        single = float(graph.ends.single[end])
+        if len(others) and single >= SINGLE:
+            reasons.append(
+                f"{graph.entities.label(anchor)} already has {graph.entities.label(int(others[0]))} as {side} of "
+                f"{name}, and {single:.0%} of the entities with a {side} have only one"
+            )
+        sources, targets = graph.known.edges(end)
+        answers, uses = np.unique(targets[sources != anchor], return_counts=True)
+        if len(uses) and answer not in answers and float((uses > 1).mean()) > _USED_AGAIN:
             reasons.append(f"{graph.entities.label(answer)} is the {side} of no other {name}")
     return reasons
 
 
-def _probability(run: Run, score: float, relation: int, side: Side, base_rate: float | None) -> float | None:
-    if run.calibration is None:
-        return None
-    return float(run.calibration.probabilities(score, relation, side, base_rate))
+def _others(graph: Graph, asked: tuple[int, int, int], side: Side) -> tuple[int, NDArray[np.int32]]:
+    """The entity on a side of a triple, and the other known answers for that side."""
+    head, relation, tail = asked
+    anchor, entity = (head, tail) if side == "tail" else (tail, head)
+    _, known = graph.known.answers(side).of(np.array([anchor]), np.array([relation]))
+    return entity, known[known != entity]
+
+
+def _with(asked: tuple[int, int, int], side: Side, entity: int) -> tuple[int, int, int]:
+    """The triple with another entity on a side."""
+    head, relation, tail = asked
+    return (head, relation, entity) if side == "tail" else (entity, relation, tail)
+
+
+def _probability(predicted: Predicted, place: int) -> float | None:
+    return None if predicted.probabilities is None else float(predicted.probabilities[place])
 
 
 def _fact(graph: Graph, head: int, relation: int, tail: int) -> Fact:

@@ -15,16 +15,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transher.graph.graph import Graph
+from transher.graph.known import KnownTriples
 from transher.models.embeddings import Embeddings
 
 _LOOKED_AT = 1_000  # triples of each end, at most
 
 
-def influences(scorer: Embeddings, graph: Graph, asked: tuple[int, int, int]) -> tuple[NDArray[np.int32], Tensor]:
+def influences(
+    scorer: Embeddings, trained: KnownTriples, asked: tuple[int, int, int]
+) -> tuple[NDArray[np.int64], Tensor]:
     """Training triples (n, 3) that share an entity with the asked one, without itself, and how much each moved its
     score (n,); positive where it speaks for it."""
-    triples = _neighbours(graph, asked)
+    triples = _neighbours(trained, asked)
     _, target = _gradients(scorer, np.array([asked]))
     scores, own = _gradients(scorer, triples)
     moved = torch.zeros(len(triples))
@@ -36,17 +38,17 @@ def influences(scorer: Embeddings, graph: Graph, asked: tuple[int, int, int]) ->
     return triples, torch.sigmoid(-scores) * moved
 
 
-def _neighbours(graph: Graph, asked: tuple[int, int, int]) -> NDArray[np.int32]:
+def _neighbours(trained: KnownTriples, asked: tuple[int, int, int]) -> NDArray[np.int64]:
     head, relation, tail = asked
-    train = graph.train
     chosen = []
     for entity in {head, tail}:
-        touching = np.flatnonzero((train[:, 0] == entity) | (train[:, 2] == entity))
+        _, ends, targets = trained.steps(np.array([entity]))
+        relations, turned = ends % trained.relation_count, ends >= trained.relation_count
+        triples = np.stack([np.where(turned, targets, entity), relations, np.where(turned, entity, targets)], axis=1)
         # Of a hub's triples those of the asked relation come first: they share two rows with it.
-        order = np.argsort(train[touching, 1] != relation, kind="stable")[:_LOOKED_AT]
-        chosen.append(touching[order])
-    triples = train[np.unique(np.concatenate(chosen))]
-    others: NDArray[np.int32] = triples[~(triples == np.array(asked)).all(1)]
+        chosen.append(triples[np.argsort(relations != relation, kind="stable")[:_LOOKED_AT]])
+    triples = np.unique(np.concatenate(chosen), axis=0)
+    others: NDArray[np.int64] = triples[~(triples == np.array(asked)).all(1)]
     return others
 
 

@@ -52,6 +52,7 @@ def explain(
 @run_argument
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .tsv, .csv, .parquet, .nt.")
 @click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
+@click.option("--entity", help="Only facts about this entity.")
 @click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
 @click.option("--best", type=click.IntRange(min=1), help="How many facts; 1,000, or with --above all.")
 @click.option("--any-entity", is_flag=True, help="Also entities that the relation has never had on that side.")
@@ -63,6 +64,7 @@ def complete(
     run_folder: Path,
     out: Path,
     relations: tuple[str, ...],
+    entity: str | None,
     above: float | None,
     best: int | None,
     any_entity: bool,
@@ -73,18 +75,17 @@ def complete(
 ) -> None:
     """Find the most probable facts that the graph lacks.
 
-    Ctrl-C saves where the search stands; the same command goes on.
+    Ctrl-C saves where the search stands; the same command resumes it.
     """
-    from transher.answering.completing import complete_to_file
-    from transher.answering.completion import wanted_facts
+    from transher.answering.missing import wanted_facts
     from transher.cli.display import progress_bar
     from transher.cli.display_answers import print_completion
 
     use_threads(threads)
     run = load_run(run_folder)
-    wanted = wanted_facts(run, relations, best, above, any_entity, base_rate)
+    wanted = wanted_facts(run.graph, relations, best, above, any_entity, base_rate, entity)
     with progress_bar("completing", "of all pairs") as update:
-        summary = complete_to_file(run, out, wanted, evidence=evidence, progress=update)
+        summary = run.complete_to_file(out, wanted, evidence=evidence, progress=update)
     if as_json:
         print_json(summary.to_dict())
     else:

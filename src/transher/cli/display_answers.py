@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from transher.cli.display import OUTPUT, print_table
 
 if TYPE_CHECKING:
-    from transher.answering.completing import CompletionSummary
+    from transher.answering.completion import CompletionSummary
     from transher.answering.evidence import Evidence
     from transher.runs.update import UpdateReport
 

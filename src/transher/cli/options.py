@@ -72,7 +72,7 @@ threads_option = click.option("--threads", type=click.IntRange(min=1), help="How
 base_rate_option = click.option(
     "--base-rate",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of triples that hold among those you ask about; by default 1 in 11, and for completing an estimate.",
+    help="Share of triples that hold among those you ask about; by default an estimate for each relation.",
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transher.evaluation.metrics import Metrics
 from transher.evaluation.protocol import Evaluation, evaluate
-from transher.evaluation.ranking import known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.sampled import rank_among_candidates
 from transher.evaluation.significance import Comparison, compare
@@ -16,7 +16,6 @@ __all__ = [
     "Ranks",
     "compare",
     "evaluate",
-    "known_answers",
     "rank",
     "rank_among_candidates",
 ]

@@ -6,9 +6,8 @@ scores do. The two numbers of each relation are fitted on validation triples aga
 the fit of all relations together, to which a normal prior pulls it; one with many goes where its data say.
 
 What a probability means depends on how rare true triples are among those that are asked about. In the sampling one in
-eleven holds, and that is the base rate unless another is given. Somebody who checks the first answers of a ranking sees
-a higher one; somebody who goes through all pairs of entities sees one far lower, which is why completing a graph
-estimates its own. Bayes' rule moves the offset: logit(p) + logit(new base rate) − logit(sampled base rate).
+eleven holds; among all pairs of entities that a relation could join, far fewer do. Bayes' rule moves the offset to
+another base rate: logit(p) + logit(new base rate) − logit(sampled base rate). `transher.answering.judge` says which.
 """
 
 from __future__ import annotations
@@ -22,10 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from transher.errors import InputError, UsageError
+from transher.errors import InputError
 from transher.evaluation.labelled import NEGATIVES, labelled_triples
 from transher.files import write_json
-from transher.graph.graph import SIDES, Graph, Side
+from transher.graph.graph import SIDES, Graph
 from transher.scorer import Scorer
 
 CALIBRATION_FILE = "calibration.json"
@@ -40,7 +39,7 @@ Numbers = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Slopes and offsets (sides, relations): one row where both sides score alike, two with reciprocal relations."""
+    """Slopes and offsets (relations,)."""
 
     slopes: Numbers
     offsets: Numbers
@@ -48,35 +47,21 @@ class Calibration:
     base_rate: float  # of the sampling
     negatives: int
 
-    def logits(
-        self, scores: Any, relations: Any, side: Side = "tail", base_rate: float | None = None
-    ) -> NDArray[np.float64]:
-        """log(p / (1 − p)) of scores (n,) of relations (n,), or one for all. Finer than p where p is almost 1."""
-        row = SIDES.index(side) if len(self.slopes) == 2 else 0
-        values = self.slopes[row, relations] * np.asarray(scores, dtype=np.float64) + self.offsets[row, relations]
-        return np.asarray(values + self._shift(base_rate), dtype=np.float64)
+    def logits(self, scores: Any, relations: Any, base_rates: Any) -> NDArray[np.float64]:
+        """log(p / (1 − p)) of scores (n,) of relations (n,) under base rates (n,), or one for all. Finer than p where p
+        is almost 1."""
+        values = self.slopes[relations] * np.asarray(scores, dtype=np.float64) + self.offsets[relations]
+        return np.asarray(values + self._shift(base_rates), dtype=np.float64)
 
-    def probabilities(
-        self, scores: Any, relations: Any, side: Side = "tail", base_rate: float | None = None
-    ) -> NDArray[np.float64]:
-        """How likely each of n triples is to hold: (n,)."""
-        return np.asarray(expit(self.logits(scores, relations, side, base_rate)), dtype=np.float64)
-
-    def score_at(self, log_odds: float, relation: int, side: Side = "tail", base_rate: float | None = None) -> float:
+    def score_at(self, log_odds: float, relation: int, base_rate: float) -> float:
         """The score from which on triples of a relation have these log odds: the inverse of `logits`."""
-        row = SIDES.index(side) if len(self.slopes) == 2 else 0
-        return float((log_odds - self._shift(base_rate) - self.offsets[row, relation]) / self.slopes[row, relation])
+        return float((log_odds - self._shift(base_rate) - self.offsets[relation]) / self.slopes[relation])
 
-    def _shift(self, base_rate: float | None) -> float:
-        if base_rate is None:
-            return 0.0
-        if not 0 < base_rate < 1:
-            raise UsageError(f"The base rate is the share of triples that hold, between 0 and 1, and not {base_rate}.")
-        return float(logit(base_rate) - logit(self.base_rate))
+    def _shift(self, base_rates: Any) -> Any:
+        return logit(base_rates) - logit(self.base_rate)
 
     def save(self, folder: Path, graph: Graph) -> None:
         identifiers = graph.relations.identifiers.to_pylist()
-        sides = SIDES if len(self.slopes) == 2 else ("both",)
         write_json(
             folder / CALIBRATION_FILE,
             {
@@ -85,8 +70,7 @@ class Calibration:
                 "base_rate": self.base_rate,
                 "negatives_per_side": self.negatives,
                 "relations": {
-                    name: {"positives": int(self.positives[i])}
-                    | {side: [self.slopes[row, i], self.offsets[row, i]] for row, side in enumerate(sides)}
+                    name: {"positives": int(self.positives[i]), "both": [self.slopes[i], self.offsets[i]]}
                     for i, name in enumerate(identifiers)
                 },
             },
@@ -98,10 +82,12 @@ class Calibration:
         try:
             saved = json.loads(path.read_text("utf-8"))
             rows = [saved["relations"][name] for name in graph.relations.identifiers.to_pylist()]
+            # Version 0.1.0 fitted each side on its own where a triple had two scores. Their mean is that of its score.
             sides = ("both",) if not rows or "both" in rows[0] else SIDES
-            fits = np.array([[row[side] for row in rows] for side in sides], dtype=np.float64).reshape(-1, len(rows), 2)
+            fits = np.array([[row[side] for side in sides] for row in rows], dtype=np.float64).reshape(len(rows), -1, 2)
             positives = np.array([row["positives"] for row in rows], dtype=np.int64)
-            return cls(fits[..., 0], fits[..., 1], positives, float(saved["base_rate"]), saved["negatives_per_side"])
+            slopes, offsets = fits.mean(1).T
+            return cls(slopes, offsets, positives, float(saved["base_rate"]), saved["negatives_per_side"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(
                 f"is not a calibration of this graph ({error}).", file=path, remedy="Take a copy of the run."
@@ -114,20 +100,19 @@ def calibrate(scorer: Scorer, graph: Graph, negatives: int = NEGATIVES) -> Calib
         return None
     sample = labelled_triples(graph, "valid", negatives)
     scores = sample.scores(scorer)
-    relation_count, sides = len(graph.relations), 2 if scorer.sides_differ else 1
-    groups = sample.triples[:, 1] + (sample.side.astype(np.int64) * relation_count if sides == 2 else 0)
+    relation_count = len(graph.relations)
     centre, scale = float(scores.mean()), max(float(scores.std()), 1e-9)
     standard = (scores - centre) / scale
     pooled = _fit(standard, sample.holds, np.zeros(len(scores), dtype=np.int64), np.array([[1.0, 0.0]]), 0.0)
-    start = np.repeat(pooled, sides * relation_count, axis=0)
-    fits = _fit(standard, sample.holds, groups, start, _PRIOR).reshape(sides, relation_count, 2)
-    slopes, offsets = fits[..., 0] / scale, fits[..., 1] - fits[..., 0] * centre / scale
+    start = np.repeat(pooled, relation_count, axis=0)
+    slopes, offsets = _fit(standard, sample.holds, sample.triples[:, 1], start, _PRIOR).T
+    slopes, offsets = slopes / scale, offsets - slopes * centre / scale
     positives = np.bincount(sample.triples[sample.holds, 1], minlength=relation_count) // 2
     return Calibration(slopes, offsets, positives, sample.base_rate, negatives)
 
 
 def _fit(
-    scores: Numbers, holds: NDArray[np.bool_], groups: NDArray[np.int64], centre: Numbers, precision: float
+    scores: Numbers, holds: NDArray[np.bool_], groups: NDArray[np.integer], centre: Numbers, precision: float
 ) -> Numbers:
     """Slope and offset of every group, (groups, 2): the most likely ones under a normal prior around `centre`, which
     is also where the search starts. Convex, so there is one answer; groups are independent, so Newton's method solves a

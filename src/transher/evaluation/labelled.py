@@ -8,9 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from transher.graph.encoding import triple_keys
 from transher.graph.graph import SIDES, Graph, Side, Split, Triples
-from transher.graph.places import Places
 from transher.scorer import Scorer
 
 NEGATIVES = 10  # for each side of each triple that holds
@@ -20,10 +18,9 @@ _ROUNDS = 8  # of drawing again what turned out to be known
 
 @dataclass(frozen=True)
 class Labelled:
-    """n triples (n, 3), the side that was asked (n,) as positions in SIDES, and whether each holds (n,)."""
+    """n triples (n, 3) and whether each holds (n,)."""
 
     triples: Triples
-    side: NDArray[np.int8]
     holds: NDArray[np.bool_]
 
     @property
@@ -31,18 +28,14 @@ class Labelled:
         return float(self.holds.mean())
 
     def scores(self, scorer: Scorer) -> NDArray[np.float64]:
-        """What the model gives each triple on the side that was asked: (n,)."""
-        scores = np.empty(len(self.triples), dtype=np.float64)
-        for code, side in enumerate(SIDES):
-            asked = np.flatnonzero(self.side == code)
-            scores[asked] = scorer.score_triples(torch.from_numpy(self.triples[asked].astype(np.int64)), side).numpy()
-        return scores
+        """What the scorer gives each triple: (n,)."""
+        return scorer.score(torch.from_numpy(self.triples)).double().numpy()
 
 
 def labelled_triples(graph: Graph, split: Split, negatives: int = NEGATIVES, seed: int = 0) -> Labelled:
     """The triples of a split, each once a side, with `negatives` corruptions a side.
 
-    A corruption replaces the asked end by an entity that fits there (see `Places`; or by any, where only one does):
+    A corruption replaces the asked end by an entity that fits there (see `Ends`; or by any, where only one does):
     "Berlin speaks Rome" would be too easy to be worth a probability. No corruption is a known triple of any split. What
     cannot be drawn, since everything that fits is known, is left out.
     """
@@ -50,45 +43,26 @@ def labelled_triples(graph: Graph, split: Split, negatives: int = NEGATIVES, see
     positives = graph.split(split)
     if len(positives) > _SAMPLE:
         positives = positives[np.sort(generator.choice(len(positives), _SAMPLE, replace=False))]
-    known = np.unique(_keys(graph, graph.all_triples))
-    places = Places(graph)
-    triples, sides, holds = [], [], []
-    for code, side in enumerate(SIDES):
-        corrupted = _corrupt(graph, np.repeat(positives, negatives, axis=0), side, places, known, generator)
+    triples, holds = [], []
+    for side in SIDES:
+        corrupted = _corrupt(graph, np.repeat(positives, negatives, axis=0), side, generator)
         triples += [positives, corrupted]
-        sides += [np.full(len(positives) + len(corrupted), code, dtype=np.int8)]
         holds += [np.ones(len(positives), dtype=np.bool_), np.zeros(len(corrupted), dtype=np.bool_)]
-    return Labelled(np.concatenate(triples), np.concatenate(sides), np.concatenate(holds))
+    return Labelled(np.concatenate(triples), np.concatenate(holds))
 
 
-def _corrupt(
-    graph: Graph,
-    triples: Triples,
-    side: Side,
-    places: Places,
-    known: NDArray[np.int64],
-    generator: np.random.Generator,
-) -> Triples:
-    column, first = (2, len(graph.relations)) if side == "tail" else (0, 0)
+def _corrupt(graph: Graph, triples: Triples, side: Side, generator: np.random.Generator) -> Triples:
+    column, ends = 2 if side == "tail" else 0, graph.ends
     corrupted = triples.copy()
-    counts = np.diff(places.starts)
+    counts = np.diff(ends.starts)
     undecided = np.arange(len(corrupted))
     for _ in range(_ROUNDS):
-        place = first + corrupted[undecided, 1]
+        end = graph.known.end(corrupted[undecided, 1], side)
         draws = generator.random(len(undecided))
-        fitting = places.entities[places.starts[place] + (draws * counts[place]).astype(np.int64)]
+        fitting = ends.entities[ends.starts[end] + (draws * counts[end]).astype(np.int64)]
         anything = (draws * len(graph.entities)).astype(np.int32)
-        corrupted[undecided, column] = np.where(counts[place] > 1, fitting, anything)
-        undecided = undecided[_among(known, _keys(graph, corrupted[undecided]))]
+        corrupted[undecided, column] = np.where(counts[end] > 1, fitting, anything)
+        undecided = undecided[graph.known.has(corrupted[undecided])]
         if not len(undecided):
             break
     return np.delete(corrupted, undecided, axis=0)
-
-
-def _keys(graph: Graph, triples: Triples) -> NDArray[np.int64]:
-    return triple_keys(triples, len(graph.entities), len(graph.relations))
-
-
-def _among(ordered: NDArray[np.int64], wanted: NDArray[np.int64]) -> NDArray[np.bool_]:
-    places = np.minimum(np.searchsorted(ordered, wanted), len(ordered) - 1)
-    return np.asarray(ordered[places] == wanted, dtype=np.bool_)

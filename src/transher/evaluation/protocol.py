@@ -12,7 +12,7 @@ import numpy as np
 from transher.errors import UsageError
 from transher.evaluation import metrics
 from transher.evaluation.metrics import Metrics
-from transher.evaluation.ranking import Known, known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Progress, Ranks
 from transher.evaluation.sampled import rank_among_candidates
 from transher.graph.graph import Candidates, Graph, Side, Split
@@ -79,12 +79,8 @@ def evaluate(
     progress: Progress | None = None,
     sample: int | None = None,
     seed: int = 0,
-    known: Known | None = None,
 ) -> Evaluation:
-    """Rank both sides of a split's triples, or of `sample` of them, which `seed` chooses once and for all.
-
-    Whoever evaluates many times, as a training does, passes `known_answers(graph)` to have it made only once.
-    """
+    """Rank both sides of a split's triples, or of `sample` of them, which `seed` chooses once and for all."""
     triples = graph.split(split)
     if not len(triples):
         raise UsageError(f"The graph '{graph.name}' has no {split} triples: there is nothing to evaluate.")
@@ -93,7 +89,7 @@ def evaluate(
     start = time.perf_counter()
     protocol: Protocol
     if candidates is None:
-        protocol, ranks = "full", rank(scorer, triples[chosen], known or known_answers(graph), progress)
+        protocol, ranks = "full", rank(scorer, triples[chosen], graph.known, progress)
     else:
         own = Candidates(candidates.head[chosen], candidates.tail[chosen])
         protocol, ranks = "sampled", rank_among_candidates(scorer, triples[chosen], own, progress)

@@ -13,28 +13,22 @@ from torch import Tensor
 from transher.deadline import slices
 from transher.errors import UsageError
 from transher.evaluation.ranks import Progress, Ranks, both_sides
-from transher.graph.graph import SIDES, Graph, Side, Triples
-from transher.graph.known import KnownAnswers
+from transher.graph.graph import SIDES, Side, Triples
+from transher.graph.known import KnownTriples
 from transher.scorer import Scorer, as_known
 
-Known = dict[Side, KnownAnswers]
 Counts = NDArray[np.int64]
 
 
-def known_answers(graph: Graph) -> Known:
-    """The answers of all three splits, by side: what full ranking removes."""
-    sizes = len(graph.entities), len(graph.relations)
-    return {side: KnownAnswers(graph.all_triples, *sizes, side) for side in SIDES}
-
-
-def rank(scorer: Scorer, triples: Triples, known: Known, progress: Progress | None = None) -> Ranks:
-    """Ranks of both sides of `triples` (n, 3) among all entities; memory does not grow with their number."""
+def rank(scorer: Scorer, triples: Triples, known: KnownTriples, progress: Progress | None = None) -> Ranks:
+    """Ranks of both sides of `triples` (n, 3) among all entities but the other known answers: `graph.known` for full
+    ranking. Memory does not grow with their number."""
     refuse_foreign_ids(scorer, triples)
 
     def count(chunk: NDArray[np.int64], side: Side) -> tuple[Counts, Counts]:
         anchors, relations, answers = columns(triples[chunk], side)
         ids = (as_tensor(anchors), as_tensor(relations), as_tensor(answers))
-        better, tied = scorer.count_better(*ids, side, as_known(known[side], anchors, relations))
+        better, tied = scorer.count_better(*ids, side, as_known(known.answers(side), anchors, relations))
         return better.numpy(), tied.numpy()
 
     return rank_in_chunks(triples, scorer.queries_at_a_time, count, progress)

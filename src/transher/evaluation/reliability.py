@@ -12,7 +12,7 @@ from scipy.special import expit
 from transher.errors import UsageError
 from transher.evaluation.calibration import Calibration
 from transher.evaluation.labelled import labelled_triples
-from transher.graph.graph import SIDES, Graph, Split
+from transher.graph.graph import Graph, Split
 from transher.scorer import Scorer
 
 BINS = 15
@@ -42,11 +42,11 @@ class Reliability:
     @classmethod
     def of(cls, probabilities: NDArray[np.float64], holds: NDArray[np.bool_]) -> Reliability:
         """probabilities, holds: (n,). Bins are of equal width."""
-        places = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
-        counts = np.bincount(places, minlength=BINS)
+        bin_of = np.minimum((probabilities * BINS).astype(np.int64), BINS - 1)
+        counts = np.bincount(bin_of, minlength=BINS)
         filled = np.maximum(counts, 1)
-        given = np.bincount(places, probabilities, BINS) / filled
-        true = np.bincount(places, holds, BINS) / filled
+        given = np.bincount(bin_of, probabilities, BINS) / filled
+        true = np.bincount(bin_of, holds, BINS) / filled
         clipped = np.clip(probabilities, 1e-12, 1 - 1e-12)
         return cls(
             calibration_error=float((np.abs(given - true) * counts).sum() / len(holds)),
@@ -85,10 +85,7 @@ def report_calibration(
         raise UsageError(f"The graph '{graph.name}' has no {split} triples: there is nothing to judge by.")
     sample = labelled_triples(graph, split, calibration.negatives, seed=_TEST_SEED)
     scores = sample.scores(scorer)
-    calibrated = np.empty_like(scores)
-    for code, side in enumerate(SIDES):
-        asked = sample.side == code
-        calibrated[asked] = calibration.probabilities(scores[asked], sample.triples[asked, 1], side, sample.base_rate)
+    calibrated = expit(calibration.logits(scores, sample.triples[:, 1], sample.base_rate))
     return CalibrationReport(
         graph=graph.name,
         split=split,
@@ -96,5 +93,5 @@ def report_calibration(
         negatives_per_side=calibration.negatives,
         base_rate=sample.base_rate,
         before=Reliability.of(np.asarray(expit(scores), dtype=np.float64), sample.holds),
-        after=Reliability.of(calibrated, sample.holds),
+        after=Reliability.of(np.asarray(calibrated, dtype=np.float64), sample.holds),
     )

@@ -2,7 +2,7 @@
 
 from transher.graph.benchmarks import list_benchmarks
 from transher.graph.graph import SIDES, SPLITS, Candidates, Graph, Side, Split, Triples
-from transher.graph.known import KnownAnswers
+from transher.graph.known import KnownTriples
 from transher.graph.loading import load_graph
 from transher.graph.readers import read_graph, read_triples
 from transher.graph.report import LoadReport, Unseen
@@ -18,7 +18,7 @@ __all__ = [
     "Candidates",
     "Graph",
     "GraphStatistics",
-    "KnownAnswers",
+    "KnownTriples",
     "LoadReport",
     "Side",
     "Split",

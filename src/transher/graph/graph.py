@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transher.errors import UsageError, nearest
+from transher.graph.ends import Ends
+from transher.graph.known import KnownTriples
 from transher.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -78,10 +80,16 @@ class Graph:
         return np.concatenate([self.train, self.valid, self.test])
 
     @cached_property
-    def has_loops(self) -> NDArray[np.bool_]:
-        """Whether each relation joins some entity with itself; of those that do not, nobody asks which might."""
-        found = np.zeros(len(self.relations), dtype=np.bool_)
-        for split in SPLITS:
-            triples = self.split(split)
-            found[triples[triples[:, 0] == triples[:, 2], 1]] = True
-        return found
+    def known(self) -> KnownTriples:
+        """The index of all that the graph holds, in any split."""
+        return KnownTriples(self.all_triples, len(self.entities), len(self.relations))
+
+    @cached_property
+    def trained(self) -> KnownTriples:
+        """The index of what a training sees."""
+        return KnownTriples(self.train, len(self.entities), len(self.relations))
+
+    @cached_property
+    def ends(self) -> Ends:
+        """Who may stand at which end of which relation."""
+        return Ends(self.known, self.entity_types)

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def ranges_of(sorted_keys: NDArray[np.int64], wanted: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def ranges_of(
+    sorted_keys: NDArray[np.integer], wanted: NDArray[np.integer]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Where each of `wanted`, (B,), starts in `sorted_keys` and how often it occurs there: (B,) each."""
     starts = np.searchsorted(sorted_keys, wanted, side="left")
     return starts, np.searchsorted(sorted_keys, wanted, side="right") - starts

@@ -21,6 +21,7 @@ _OWN = 1 << 23
 # A query is repeated beside each of its own candidates; some 2 MB of that at a time stay in the processor's cache.
 _PAIRED = 1 << 19
 _TRIPLES = 1 << 12  # scored at a time
+_TOGETHER = 16  # triples that torch computes alike
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,14 @@ class Embeddings(Scorer):
     @torch.no_grad()
     def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
         """As in Scorer."""
-        scores = torch.empty(len(triples))
-        for part in slices(len(triples), _TRIPLES):
-            anchors, relations, answers = asked_columns(triples[part].long(), side)
+        # Torch computes the last few rows of a batch in another way than the others (HolE, TransR). With rows added at
+        # the end, the score of a triple has the same bits in any batch.
+        padded = torch.cat([triples, triples[:1].expand(-len(triples) % _TOGETHER, 3)]).long()
+        scores = torch.empty(len(padded))
+        for part in slices(len(padded), _TRIPLES):
+            anchors, relations, answers = asked_columns(padded[part], side)
             scores[part] = self.model.pairs(self.query(anchors, relations, side), self.rows(answers))
-        return scores
+        return scores[: len(triples)]
 
     @property
     def queries_at_a_time(self) -> int:

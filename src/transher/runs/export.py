@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from numpy.typing import NDArray
 
+from transher.answering.predicted import in_names
 from transher.deadline import slices
 from transher.files import replacing, write_safetensors, write_text
 from transher.graph.graph import SIDES
@@ -189,33 +189,24 @@ def statistics_tables(run: Run) -> tuple[pa.Table, pa.Table]:
 def answers_table(run: Run, count: int) -> pa.Table:
     """The best `count` answers to both queries of each test triple: the query in identifiers, the side asked for, the
     answer's rank, score and probability, and whether it is the one that was held out, or else known."""
-    graph, count = run.graph, min(count, len(run.graph.entities))
-    known = {tuple(triple) for triple in graph.all_triples.tolist()}
-    frames = []
+    graph, frames = run.graph, []
     for side in SIDES:
         anchor, asked = (0, 2) if side == "tail" else (2, 0)
         for part in slices(len(graph.test), _QUERIES):
             triples = graph.test[part]
-            ids = torch.from_numpy(triples.astype(np.int64))
-            scores, found = run.scorer.best(ids[:, anchor], ids[:, 1], side, count)
-            answered = np.repeat(triples, count, axis=0)
-            held_out = answered[:, asked].copy()
-            answered[:, asked] = found.reshape(-1).numpy()
-            frame = pd.DataFrame(
-                {
-                    "test_triple": np.repeat(np.arange(part.start, part.stop), count),
-                    "side": side,
-                    "rank": np.tile(np.arange(1, count + 1), len(triples)),
-                    "head": graph.entities.identifiers.take(pa.array(answered[:, 0])).to_pylist(),
-                    "relation": graph.relations.identifiers.take(pa.array(answered[:, 1])).to_pylist(),
-                    "tail": graph.entities.identifiers.take(pa.array(answered[:, 2])).to_pylist(),
-                    "score": scores.reshape(-1).numpy(),
-                    "held_out": answered[:, asked] == held_out,
-                    "known": [tuple(triple) in known for triple in answered.tolist()],
-                }
+            found, offsets = run.answering.best(triples[:, anchor], triples[:, 1], side, count)
+            query = np.repeat(np.arange(len(triples)), np.diff(offsets))
+            names = in_names(graph, found)
+            frame = names[["head_id", "relation_id", "tail_id", "score"]].set_axis(
+                ["head", "relation", "tail", "score"], axis=1
             )
-            if run.calibration is not None:
-                frame["probability"] = run.calibration.probabilities(frame["score"], answered[:, 1], side)
+            frame.insert(0, "test_triple", part.start + query)
+            frame.insert(1, "side", side)
+            frame.insert(2, "rank", 1 + np.arange(len(found)) - offsets[query])
+            frame["held_out"] = found.triples[:, asked] == triples[query, asked]
+            frame["known"] = found.known
+            if found.probabilities is not None:
+                frame["probability"] = found.probabilities
             frames.append(frame)
     return pa.Table.from_pandas(pd.concat(frames) if frames else pd.DataFrame(), preserve_index=False)
 

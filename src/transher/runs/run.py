@@ -19,10 +19,11 @@ import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
-from transher.answering.answers import KnownAnswers, predict
-from transher.answering.completion import complete
-from transher.answering.evidence import Evidence, explain
-from transher.answering.paths import Neighbourhood
+from transher.answering.answers import Answering, Question, WhatIsKnown
+from transher.answering.completion import CompletionSummary, complete_to_file
+from transher.answering.evidence import Evidence, explain, reasons
+from transher.answering.missing import Progress, Search, Wanted, wanted_facts
+from transher.answering.predicted import in_names
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation import Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
@@ -31,6 +32,7 @@ from transher.evaluation.reliability import CalibrationReport, report_calibratio
 from transher.files import alone, sha256, sweep, write_json
 from transher.graph.graph import Graph, Split
 from transher.graph.storage import load_graph_folder, save_graph
+from transher.graph.vocabulary import Vocabulary
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
@@ -41,7 +43,7 @@ from transher.training.watcher import Watcher
 from transher.versions import version_of
 
 FORMAT = 1
-ENDS = ["head", "relation", "tail"]
+COLUMNS = ["head", "relation", "tail"]
 RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
 LOCK_FILE = ".lock"  # empty; held by the process that trains
 EVALUATION_FILE, RANKS_FILE = "evaluation.json", "ranks.parquet"  # of the test triples
@@ -74,6 +76,11 @@ class Run:
         path = self.folder / EVALUATION_FILE
         return json.loads(path.read_text("utf-8")) if path.is_file() else None
 
+    @cached_property
+    def answering(self) -> Answering:
+        """What answers every question about the run; made once, since a server asks often."""
+        return Answering(self.scorer, self.graph, self.calibration)
+
     def predict(
         self,
         *,
@@ -81,31 +88,45 @@ class Run:
         relation: str | None = None,
         tail: str | None = None,
         top: int = 10,
-        known: KnownAnswers = "mark",
+        known: WhatIsKnown = "mark",
         base_rate: float | None = None,
     ) -> pd.DataFrame:
-        """The best answers for the one of head, relation and tail that is not given, in names, with probabilities."""
-        return predict(
-            self.scorer, self.graph, head=head, relation=relation, tail=tail, top=top, known=known,
-            calibration=self.calibration, base_rate=base_rate,
-        )  # fmt: skip
-
-    def score(self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None) -> pd.DataFrame:
-        """Scores and probabilities of single triples, given in names or identifiers; a table has the columns head,
-        relation and tail."""
-        if not isinstance(triples, pa.Table):
-            columns = zip(*triples, strict=True) if triples else ((), (), ())
-            triples = pa.table({end: pa.array(part, pa.string()) for end, part in zip(ENDS, columns, strict=True)})
-        vocabularies = (self.graph.entities, self.graph.relations, self.graph.entities)
-        ids = [words.find_all(triples[end]) for words, end in zip(vocabularies, ENDS, strict=True)]
-        table: pd.DataFrame = triples.select(ENDS).to_pandas().astype("str")
-        table["score"] = self.scorer.score_triples(torch.from_numpy(np.stack(ids, 1))).numpy()
-        if self.calibration is not None:
-            table["probability"] = self.calibration.probabilities(table["score"], ids[1], base_rate=base_rate)
+        """The best answers for the one of head, relation and tail that is not given: a table as of `in_names`, with the
+        answer's own identifier."""
+        given = {"head": head, "relation": relation, "tail": tail}
+        asked = [column for column, name in given.items() if name is None]
+        if len(asked) != 1:
+            raise UsageError("give two of head, relation and tail; the third is what is asked for.")
+        ids = (None if name is None else self._words(column).find(name) for column, name in given.items())
+        head_id, relation_id, tail_id = ids
+        (answers,) = self.answering.answer([Question(head_id, relation_id, tail_id, top, known, base_rate)])
+        table = in_names(self.graph, answers)
+        table.insert(4, "identifier", table[f"{asked[0]}_id"])
         return table
 
+    def score(
+        self, triples: Sequence[tuple[str, str, str]] | pa.Table | pd.DataFrame, base_rate: float | None = None
+    ) -> pd.DataFrame:
+        """Scores and probabilities of single triples, given in names or identifiers; a table has the columns head,
+        relation and tail."""
+        if isinstance(triples, pd.DataFrame):
+            triples = pa.Table.from_pandas(triples[COLUMNS].astype("str"), preserve_index=False)
+        elif not isinstance(triples, pa.Table):
+            columns = zip(*triples, strict=True) if triples else ((), (), ())
+            triples = pa.table({name: pa.array(part, pa.string()) for name, part in zip(COLUMNS, columns, strict=True)})
+        ids = np.stack([self._words(column).find_all(triples[column]) for column in COLUMNS], 1)
+        table: pd.DataFrame = triples.select(COLUMNS).to_pandas().astype("str")
+        judged = self.answering.judged(ids, base_rate)
+        table["score"] = judged.scores
+        if judged.probabilities is not None:
+            table["probability"] = judged.probabilities
+        return table
+
+    def _words(self, column: str) -> Vocabulary:
+        return self.graph.relations if column == "relation" else self.graph.entities
+
     def probabilities(
-        self, triples: Sequence[tuple[str, str, str]] | pa.Table, base_rate: float | None = None
+        self, triples: Sequence[tuple[str, str, str]] | pa.Table | pd.DataFrame, base_rate: float | None = None
     ) -> NDArray[np.float64]:
         """How likely each of n triples is to hold: (n,)."""
         if self.calibration is None:
@@ -125,20 +146,48 @@ class Run:
                 calibration.save(self.folder, self.graph)
         return calibration
 
-    @cached_property
-    def neighbourhood(self) -> Neighbourhood:
-        """The graph's triples as steps, for paths and known answers; made once, since a server asks often."""
-        return Neighbourhood(self.graph)
-
     def explain(
         self, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
     ) -> Evidence:
         """What in the graph speaks for a triple and what against it."""
-        return explain(self, head, relation, tail, limit=limit, base_rate=base_rate)
+        graph = self.graph
+        asked = graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail)
+        return explain(self.answering, asked, limit=limit, base_rate=base_rate)
 
-    def complete(self, **wanted: Any) -> pd.DataFrame:
-        """The most probable facts that the graph lacks: see `transher.answering.completion.complete`."""
-        return complete(self, **wanted)
+    def complete(
+        self,
+        *,
+        relations: Sequence[str] | None = None,
+        entity: str | None = None,
+        best: int | None = None,
+        above: float | None = None,
+        any_entity: bool = False,
+        base_rate: float | None = None,
+        evidence: bool = False,
+        progress: Progress | None = None,
+    ) -> pd.DataFrame:
+        """The most probable facts that the graph lacks, of some relations or about an entity if they are named: a table
+        as of `in_names`, with the strongest reason for each fact on request."""
+        wanted = wanted_facts(self.graph, relations, best, above, any_entity, base_rate, entity)
+        facts = Search(self.answering, wanted).facts(progress)
+        table = in_names(self.graph, facts).drop(columns="known")  # none of them is
+        if evidence:
+            table["evidence"] = reasons(self.answering, facts)
+        return table
+
+    def complete_to_file(
+        self,
+        out: str | Path,
+        wanted: Wanted,
+        *,
+        evidence: bool = False,
+        progress: Progress | None = None,
+    ) -> CompletionSummary:
+        """As `complete`, to a file (.tsv, .csv, .parquet, .nt). What was stopped is resumed by the same request."""
+        scorer_hash = sha256(self.folder / MODEL_FILE)
+        return complete_to_file(
+            self.answering, Path(out), wanted, scorer_hash=scorer_hash, evidence=evidence, progress=progress
+        )
 
     def calibration_report(self, split: Split = "test") -> CalibrationReport:
         """How far the probabilities of a split's triples can be trusted."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from transher.errors import UsageError
-from transher.evaluation.ranking import known_answers, rank
+from transher.evaluation.ranking import rank
 from transher.files import write_json
 from transher.graph.growing import Growth, grow
 from transher.graph.storage import save_graph
@@ -114,8 +114,8 @@ def _report(run: Run, growth: Growth, scorer: Embeddings, steps: int) -> UpdateR
     ranks: dict[str, Any] = dict.fromkeys(("mrr_before", "mrr_after", "better", "worse", "equal", "median_shift"))
     test = run.graph.test
     if len(test):
-        old = rank(run.scorer, test, known_answers(run.graph)).realistic
-        new = rank(scorer, test, known_answers(growth.graph)).realistic
+        old = rank(run.scorer, test, run.graph.known).realistic
+        new = rank(scorer, test, growth.graph.known).realistic
         ranks = {
             "mrr_before": float((1 / old).mean()),
             "mrr_after": float((1 / new).mean()),

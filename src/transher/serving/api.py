@@ -19,7 +19,7 @@ from transher.serving import schemas as s
 from transher.serving.explorer import Explorer
 from transher.serving.gathering import Gathering
 from transher.serving.guard import Guard
-from transher.serving.metrics import Metrics
+from transher.serving.metrics import RequestCounters
 from transher.serving.page import serve_page
 from transher.serving.workers import BusyError, Workers
 from transher.versions import version_of
@@ -67,7 +67,7 @@ def create_app(
     workers: Workers | None = None,
 ) -> FastAPI:
     """The application for runs by their keys. With `loopback_only`, other hosts' names are refused."""
-    crew, metrics = workers or Workers(), Metrics()
+    crew, metrics = workers or Workers(), RequestCounters()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -88,7 +88,7 @@ def create_app(
     return app
 
 
-def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: Metrics) -> APIRouter:
+def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: RequestCounters) -> APIRouter:
     router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 429, 503)})
 
     @router.get("/health")
@@ -154,7 +154,7 @@ def _of_a_run(crew: Workers) -> APIRouter:
         explorer: Chosen, name: Name, top: Annotated[int, Query(ge=1, le=1000)] = 200
     ) -> PlainTextResponse:
         """The same as a table to download."""
-        text = _table(await crew.run(explorer.missing, name, top))
+        text = await crew.run(explorer.missing_table, name, top)
         headers = {"content-disposition": 'attachment; filename="missing-facts.tsv"'}
         return PlainTextResponse(text, media_type="text/tab-separated-values; charset=utf-8", headers=headers)
 
@@ -251,14 +251,3 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Exception)
     async def broken(_: Request, error: Exception) -> JSONResponse:
         return problem(500, f"The server failed: {type(error).__name__}.")
-
-
-def _table(answers: s.Answers) -> str:
-    """Tab-separated, with a first line of names. Tabs and lines within a name become spaces."""
-    lines = ["head\trelation\ttail\thead_identifier\trelation_identifier\ttail_identifier\tscore\tprobability"]
-    for fact in answers.answers:
-        parts = (fact.head, fact.relation, fact.tail)
-        cells = [part.name for part in parts] + [part.identifier for part in parts]
-        cells += ["" if value is None else f"{value:.6g}" for value in (fact.score, fact.probability)]
-        lines.append("\t".join(" ".join(cell.split()) for cell in cells))
-    return "\n".join(lines) + "\n"

@@ -11,21 +11,23 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from transher.answering.evidence import explain_ids
+from transher.answering.answers import Question
+from transher.answering.evidence import explain
+from transher.answering.missing import Search, Wanted
+from transher.answering.predicted import Predicted
+from transher.answering.writing import as_tsv
 from transher.deadline import check_deadline, made_once
-from transher.errors import TransherError, UnknownNameError
-from transher.graph.graph import Side
+from transher.errors import TransherError, UsageError
 from transher.graph.vocabulary import Vocabulary
 from transher.runs.run import Run
-from transher.serving import asking
 from transher.serving import schemas as s
-from transher.serving.asking import Predicted
+from transher.serving.entity_map import Colour, EntityMap
 from transher.serving.naming import Naming, finite
 from transher.serving.patterns import FoundPattern, relation_patterns
-from transher.serving.plane import Colour, Plane
 
 CELLS = 64  # of a translation's strip
 _PATTERNS = 40
+_PAIRS = 4_000_000  # that a search for missing facts looks at: about a second on two cores at k = 1,000
 
 
 class Explorer(Naming):
@@ -33,26 +35,28 @@ class Explorer(Naming):
 
     def __init__(self, key: str, run: Run) -> None:
         super().__init__(key, run)
-        self.calibrated = run.calibration is not None  # made here, once, where the run has not stored it
+        self.answering = run.answering
+        self.answering.prepare()
         self._quality = run.saved_evaluation()
-        self._missing: dict[tuple[int, int], Predicted] = {}
-        self._lock, self._evidence_lock = Lock(), Lock()
+        self._missing: dict[tuple[int, int], tuple[Predicted, bool]] = {}
+        self._lock = Lock()
 
     # --- views
 
     @cached_property
     def view(self) -> s.RunView:
-        prominent = np.argsort(-self.facts.degree, kind="stable")[:8]
+        prominent = np.argsort(-self.known.degrees, kind="stable")[:8]
+        embeddings = self.run.scorer.embeddings
         return s.RunView(
             key=self.key,
             graph=self.graph.name,
-            model=self.run.scorer.model.title,
-            dimension=self.run.scorer.model.k,
+            model=type(self.run.scorer).__name__ if embeddings is None else embeddings.model.title,
+            dimension=0 if embeddings is None else embeddings.model.k,
             entities=len(self.graph.entities),
             relations=len(self.graph.relations),
-            triples=int(self.facts.count.sum()),
+            triples=len(self.known),
             finished=self.run.manifest is not None,
-            calibrated=self.calibrated,
+            calibrated=self.answering.judge is not None,
             quality=_brief(self._quality["overall"]) if self._quality else None,
             prominent=self.entities(prominent),
             questions=self._questions(),
@@ -62,25 +66,28 @@ class Explorer(Naming):
         """Its known facts, at most `each` of a relation, better connected entities first."""
         id = self.entity_id(text)
         groups = []
-        for group in self.facts.of(id):
-            order = np.argsort(-self.facts.degree[group.others], kind="stable")[:each]
+        _, ends, targets = self.known.steps(np.array([id]))
+        for end in np.unique(ends).tolist():
+            others = targets[ends == end]
+            order = np.argsort(-self.known.degrees[others], kind="stable")[:each]
             groups.append(
                 s.FactsOfRelation(
-                    relation=self.relations([group.relation])[0],
-                    side=group.side,
-                    count=len(group.others),
-                    others=self.entities(group.others[order]),
+                    relation=self.relations([end % self.known.relation_count])[0],
+                    side="tail" if end < self.known.relation_count else "head",
+                    count=len(others),
+                    others=self.entities(others[order]),
                 )
             )
         return s.EntityView(entity=self.entities([id])[0], facts=groups)
 
     def predicted(self, text: str, top: int) -> s.Answers:
-        start = time.perf_counter()
-        found = asking.predicted_facts(self.run, self.facts, self.types, self.entity_id(text), top)
-        return self.answers("tail", found, start)
+        """The most probable facts about an entity that the graph lacks."""
+        start, relations = time.perf_counter(), tuple(range(len(self.graph.relations)))
+        search = Search(self.answering, Wanted(relations, top, entity=self.entity_id(text), pairs=_PAIRS))
+        return self.answers("tail", search.facts(), start, search.partial)
 
     def similar(self, text: str, top: int) -> list[s.Similar]:
-        found = asking.similar(self.run, self.entity_id(text), top)
+        found = self.answering.similar(self.entity_id(text), top)
         entities = self.entities([id for id, _ in found])
         return [s.Similar(entity=entity, similarity=value) for entity, (_, value) in zip(entities, found, strict=True)]
 
@@ -89,10 +96,10 @@ class Explorer(Naming):
 
     def relation(self, text: str) -> s.RelationView:
         id = self.relation_id(text)
-        pairs = self.facts.pairs(id)
+        pairs = np.stack(self.known.edges(id), axis=1)
         strip, width = self._strip(id)
         quality = (self._quality or {}).get("by_relation", {}).get(self.graph.relations.identifiers[id].as_py())
-        best = pairs[np.argsort(-self.facts.degree[pairs].sum(1), kind="stable")[:8]]
+        best = pairs[np.argsort(-self.known.degrees[pairs].sum(1), kind="stable")[:8]]
         return s.RelationView(
             relation=self.relations([id])[0],
             heads=len(np.unique(pairs[:, 0])),
@@ -101,19 +108,27 @@ class Explorer(Naming):
             strip=strip,
             strip_width=width,
             quality=_brief(quality) if quality else None,
-            examples=self.listed(asking.score(self.run, np.insert(best, 1, id, axis=1))),
+            examples=self.listed(self.answering.judged(np.insert(best, 1, id, axis=1))),
         )
 
     def missing(self, text: str, top: int) -> s.Answers:
-        """A relation's most confident missing facts; the last few hundred are remembered."""
-        start, id = time.perf_counter(), self.relation_id(text)
-        found = self._missing.get((id, top))
-        if found is None:
-            found = asking.missing_facts(self.run, self.facts, self.types, id, top)
+        """The most probable facts of a relation that the graph lacks."""
+        start = time.perf_counter()
+        found, partial = self._missing_facts(self.relation_id(text), top)
+        return self.answers("tail", found, start, partial)
+
+    def missing_table(self, text: str, top: int) -> str:
+        """The same, tab-separated."""
+        return as_tsv(self.graph, self._missing_facts(self.relation_id(text), top)[0])
+
+    def _missing_facts(self, relation: int, top: int) -> tuple[Predicted, bool]:
+        """And whether only a part of the pairs was looked at. The last few hundred are remembered."""
+        if (relation, top) not in self._missing:
+            search = Search(self.answering, Wanted((relation,), top, pairs=_PAIRS))
             if len(self._missing) > 300:
                 self._missing.clear()
-            self._missing[id, top] = found
-        return self.answers("tail", found, start)
+            self._missing[relation, top] = search.facts(), search.partial
+        return self._missing[relation, top]
 
     # --- questions
 
@@ -125,105 +140,91 @@ class Explorer(Naming):
         return answer
 
     def ask_all(self, queries: Sequence[s.Query]) -> list[s.Answers | Exception]:
-        """Many at once: those for the same side go by the table together. What cannot be answered has an exception."""
+        """Many at once. What cannot be answered has an exception."""
         start = time.perf_counter()
         answers: list[s.Answers | Exception] = [TransherError("not answered")] * len(queries)
-        groups: dict[tuple[Side, bool], list[tuple[int, int, int]]] = {}
+        questions: dict[int, Question] = {}
         for place, query in enumerate(queries):
             check_deadline()
             try:
-                match query.head, query.relation, query.tail:
-                    case (str(anchor), str(relation), None):
-                        key: tuple[Side, bool] = ("tail", query.known == "hide")
-                    case (None, str(relation), str(anchor)):
-                        key = ("head", query.known == "hide")
-                    case _:
-                        answers[place] = self._ask_other(query, start)
-                        continue
-                row = (place, self.entity_id(anchor), self.relation_id(relation))
-                groups.setdefault(key, []).append(row)
-            except UnknownNameError as error:
+                questions[place] = self._question(query)
+            except TransherError as error:
                 answers[place] = error
-        for (side, hide), rows in groups.items():
-            places, anchors, relations = (np.array(column) for column in zip(*rows, strict=True))
-            top = max(queries[place].top for place in places)
-            base_rates = [queries[place].base_rate for place in places]
-            found = asking.ask(self.run, self.facts, anchors, relations, side, top, hide, base_rates)
-            for place, predicted in zip(places.tolist(), found, strict=True):
-                answers[place] = self.answers(side, predicted.only(slice(queries[place].top)), start)
+        found = self.answering.answer(list(questions.values()))
+        for (place, question), predicted in zip(questions.items(), found, strict=True):
+            asked = "head" if question.head is None else "relation" if question.relation is None else "tail"
+            answers[place] = self.answers(asked, predicted, start)
         return answers
 
-    def _ask_other(self, query: s.Query, start: float) -> s.Answers:
-        match query.head, query.relation, query.tail:
-            case (str(head), None, str(tail)):
-                return self._ask_relations(self.entity_id(head), self.entity_id(tail), query, start)
-            case (str(head), str(relation), str(tail)):
-                triple = [self.entity_id(head), self.relation_id(relation), self.entity_id(tail)]
-                return self.answers("tail", asking.score(self.run, np.array([triple]), query.base_rate), start)
-        raise UnknownNameError("Give two of head, relation and tail: the third is what is asked for.", [])
+    def _question(self, query: s.Query) -> Question:
+        if [query.head, query.relation, query.tail].count(None) > 1:
+            raise UsageError("Give two of head, relation and tail: the third is what is asked for.")
+        return Question(
+            None if query.head is None else self.entity_id(query.head),
+            None if query.relation is None else self.relation_id(query.relation),
+            None if query.tail is None else self.entity_id(query.tail),
+            query.top,
+            query.known,
+            query.base_rate,
+        )
 
     def explain(self, head: str, relation: str, tail: str, base_rate: float | None = None) -> dict[str, Any]:
         ids = self.entity_id(head), self.relation_id(relation), self.entity_id(tail)
-        with made_once(self._evidence_lock):  # the index of paths, by whoever asks first
-            neighbourhood = self.run.neighbourhood
-        assert neighbourhood is not None
-        evidence = explain_ids(self.run, ids, base_rate=base_rate)
+        evidence = explain(self.answering, ids, base_rate=base_rate)
         return cast("dict[str, Any]", _plain(evidence.to_dict() | {"headline": evidence.headline()}))
 
     # --- the map
 
     @cached_property
-    def plane(self) -> Plane:
-        return Plane(self.run, self.facts)
+    def _map(self) -> EntityMap:
+        if self.run.scorer.embeddings is None:
+            raise UsageError("This run has no embeddings: there is no map to draw.")
+        return EntityMap(self.run.scorer.embeddings, self.graph)
 
     def map(self, colour: Colour) -> s.MapView:
         with made_once(self._lock):
-            plane = self.plane
-            colouring = plane.colouring(colour)
+            drawn = self._map
+            colouring = drawn.colouring(colour)
         words: Vocabulary = self.graph.entities
         return s.MapView.model_construct(
-            x=np.round(plane.points[:, 0], 5).tolist(),
-            y=np.round(plane.points[:, 1], 5).tolist(),
+            x=np.round(drawn.points[:, 0], 5).tolist(),
+            y=np.round(drawn.points[:, 1], 5).tolist(),
             colour=np.round(colouring.values, 3).tolist(),
             groups=colouring.groups,
-            degree=self.facts.degree[plane.ids].tolist(),
-            identifiers=words.identifiers.take(plane.ids).to_pylist(),
-            names=words.labels(plane.ids),
-            explained=plane.explained,
-            sampled=plane.sampled,
+            degree=self.known.degrees[drawn.ids].tolist(),
+            identifiers=words.identifiers.take(drawn.ids).to_pylist(),
+            names=words.labels(drawn.ids),
+            explained=drawn.explained,
+            sampled=drawn.sampled,
         )
 
     def place(self, text: str) -> s.Place:
         with made_once(self._lock):
-            plane = self.plane
+            drawn = self._map
         id = self.entity_id(text)
-        x, y = plane.place(np.array([id]))[0].tolist()
+        x, y = drawn.place(np.array([id]))[0].tolist()
         return s.Place(entity=self.entities([id])[0], x=x, y=y)
 
     # --- within
 
-    def _ask_relations(self, head: int, tail: int, query: s.Query, start: float) -> s.Answers:
-        ids = np.arange(len(self.graph.relations))
-        if query.known == "hide":
-            ids = ids[[not self.facts.holds(head, int(id), tail) for id in ids]]
-        triples = np.stack([np.full(len(ids), head), ids, np.full(len(ids), tail)], 1)
-        return self.answers("relation", asking.score(self.run, triples, query.base_rate).best(query.top), start)
-
     def _questions(self) -> list[s.Fact]:
         """A known fact of each of the commonest relations, for the first page to ask about."""
-        common = np.argsort(-self.facts.count, kind="stable")[:6]
+        counts, degrees = self.known.relation_counts, self.known.degrees
+        common = np.argsort(-counts, kind="stable")[:6]
         triples: list[list[int]] = []
-        for relation in common[self.facts.count[common] > 0].tolist():
-            pairs = self.facts.pairs(relation)
+        for relation in common[counts[common] > 0].tolist():
+            pairs = np.stack(self.known.edges(relation), axis=1)
             fresh = pairs[~np.isin(pairs[:, 0], [triple[0] for triple in triples])]  # a head for each question
             pairs = fresh if len(fresh) else pairs
-            head, tail = pairs[int(np.argmax(self.facts.degree[pairs[:, 0]]))].tolist()
+            head, tail = pairs[int(np.argmax(degrees[pairs[:, 0]]))].tolist()
             triples.append([head, relation, tail])
-        return self.listed(asking.score(self.run, np.array(triples, dtype=np.int64).reshape(-1, 3)))
+        return self.listed(self.answering.judged(np.array(triples, dtype=np.int64).reshape(-1, 3)))
 
     def _strip(self, relation: int) -> tuple[list[float] | None, int]:
-        rows = self.run.scorer.relation_weights[relation : relation + 1]
-        translation = self.run.scorer.model.translation(rows)
+        embeddings = self.run.scorer.embeddings
+        if embeddings is None:
+            return None, 0
+        translation = embeddings.model.translation(embeddings.relation_weights[relation : relation + 1])
         if translation is None:
             return None, 0
         values = translation[0].detach().float()

@@ -13,7 +13,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from transher.serving.admission import Admission, RefusedError
-from transher.serving.metrics import Metrics
+from transher.serving.metrics import RequestCounters
 
 BODY = 256 * 1024  # bytes
 _BODY_SECONDS = 10.0
@@ -45,7 +45,7 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Refuses early and cheaply; all it lets through is bounded."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, token: str | None, loopback_only: bool) -> None:
+    def __init__(self, app: ASGIApp, metrics: RequestCounters, token: str | None, loopback_only: bool) -> None:
         self.app, self.metrics = app, metrics
         self._token = token.encode() if token else None
         self._loopback_only = loopback_only

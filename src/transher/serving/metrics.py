@@ -8,7 +8,7 @@ from collections.abc import Mapping
 BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
 
-class Metrics:
+class RequestCounters:
     """Written by the event loop alone, so that no lock is needed."""
 
     def __init__(self) -> None:

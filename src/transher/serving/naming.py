@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from transher.answering.predicted import Predicted
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.runs.run import Run
 from transher.serving import schemas as s
-from transher.serving.asking import Predicted
-from transher.serving.facts import Facts
 
 
 class Naming:
@@ -21,15 +20,15 @@ class Naming:
 
     def __init__(self, key: str, run: Run) -> None:
         self.key, self.run, self.graph = key, run, run.graph
-        self.facts = Facts(run.graph)
+        self.known = run.graph.known
         self.types: NDArray[np.int8] = relation_types(run.graph)
         for words in (run.graph.entities, run.graph.relations):
             words.lookup.prepare()
 
     def search(self, text: str, limit: int) -> s.Found:
         return s.Found(
-            entities=self.entities(self.graph.entities.lookup.search(text, limit, self.facts.degree)),
-            relations=self.relations(self.graph.relations.lookup.search(text, limit, self.facts.count)),
+            entities=self.entities(self.graph.entities.lookup.search(text, limit, self.known.degrees)),
+            relations=self.relations(self.graph.relations.lookup.search(text, limit, self.known.relation_counts)),
         )
 
     def entity_id(self, text: str) -> int:
@@ -46,7 +45,7 @@ class Naming:
             s.Entity.model_construct(identifier=identifier, name=name, description=description, degree=degree)
             for identifier, name, description, degree in zip(
                 words.identifiers.take(ids).to_pylist(), words.labels(ids), described,
-                self.facts.degree[ids].tolist(), strict=True,
+                self.known.degrees[ids].tolist(), strict=True,
             )
         ]  # fmt: skip
 
@@ -57,20 +56,19 @@ class Naming:
             s.Relation.model_construct(identifier=identifier, name=name, type=RELATION_TYPES[kind], triples=triples)
             for identifier, name, kind, triples in zip(
                 words.identifiers.take(ids).to_pylist(), words.labels(ids),
-                self.types[ids].tolist(), self.facts.count[ids].tolist(), strict=True,
+                self.types[ids].tolist(), self.known.relation_counts[ids].tolist(), strict=True,
             )
         ]  # fmt: skip
 
-    def answers(self, asked: Any, found: Predicted, start: float) -> s.Answers:
+    def answers(self, asked: Any, found: Predicted, start: float, partial: bool = False) -> s.Answers:
         elapsed = 1000 * (time.perf_counter() - start)
         return s.Answers.model_construct(
-            run=self.key, asked=asked, answers=self.listed(found), milliseconds=round(elapsed, 3)
+            run=self.key, asked=asked, answers=self.listed(found), milliseconds=round(elapsed, 3), partial=partial
         )
 
     def listed(self, found: Predicted) -> list[s.Fact]:
         heads, relations, tails = found.triples.T
-        known = self.facts.answers["tail"].has(heads, relations, tails).tolist()
-        chances = [None] * len(found.scores) if found.probabilities is None else found.probabilities.tolist()
+        chances = [None] * len(found) if found.probabilities is None else found.probabilities.tolist()
         return [
             s.Fact.model_construct(
                 head=head, relation=relation, tail=tail, score=finite(score), probability=finite(chance),
@@ -78,7 +76,7 @@ class Naming:
             )
             for head, relation, tail, score, chance, is_known in zip(
                 self.entities(heads), self.relations(relations), self.entities(tails),
-                found.scores.tolist(), chances, known, strict=True,
+                found.scores.tolist(), chances, found.known.tolist(), strict=True,
             )
         ]  # fmt: skip
 

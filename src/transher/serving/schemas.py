@@ -15,7 +15,11 @@ BATCH = 64
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, description="Identifier or name.")]
 BaseRate = Annotated[
     float | None,
-    Field(gt=0, lt=1, description="How many of the triples that are asked about hold; without it, as calibrated."),
+    Field(
+        gt=0,
+        lt=1,
+        description="How many of the triples that are asked about hold; without it, an estimate by relation.",
+    ),
 ]
 
 
@@ -61,6 +65,7 @@ class Answers(BaseModel):
     asked: Literal["head", "relation", "tail"]
     answers: list[Fact]
     milliseconds: float = Field(description="Time that the model took.")
+    partial: bool = Field(False, description="Whether only pairs of the best connected entities were looked at.")
 
 
 class FactsOfRelation(BaseModel):

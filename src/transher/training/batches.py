@@ -18,7 +18,6 @@ from torch import Tensor
 from transher import kernels
 from transher.errors import TransherError
 from transher.graph.graph import SIDES, Graph, Side
-from transher.graph.known import KnownAnswers
 from transher.models.embeddings import asked_as
 from transher.training.recipe import TrainingSettings
 
@@ -52,8 +51,6 @@ class Batches:
         self.per_epoch = -(-len(graph.train) // settings.batch)
         self.negative_count = min(settings.negatives, len(graph.entities))
         self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
-        sizes = len(graph.entities), len(graph.relations)
-        self._known = {side: KnownAnswers(graph.train, *sizes, side) for side in SIDES}
         ranged = settings.filter_known or settings.weighting != "none"
         # Where the known answers of each training triple's query lie: looking them up in every step costs more.
         self._ranges = {side: self._triple_ranges(side) for side in SIDES} if ranged else {}
@@ -150,7 +147,7 @@ class Batches:
         """Groups of positives with their negatives' ids, and which of them count (B, N)."""
         generator = self._generator(_NEGATIVES, step)
         count = self.negative_count
-        known = self._known[side] if self.settings.filter_known else None
+        known = self.graph.trained.answers(side) if self.settings.filter_known else None
         if self.settings.pool == "independent":
             shape = (len(answers), count)
             if self._types is None:
@@ -206,7 +203,7 @@ class Batches:
 
     def _triple_ranges(self, side: Side) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
         """Where in the known answers of a side those of each training triple's query start and end: two (triples,)."""
-        known = self._known[side]
+        known = self.graph.trained.answers(side)
         anchors = self.graph.train[:, 0 if side == "tail" else 2]
         small = np.int32 if len(known) <= np.iinfo(np.int32).max else np.int64
         starts, ends = known.ranges(anchors, self.graph.train[:, 1])

@@ -17,7 +17,6 @@ from torch import Tensor
 from transher import kernels
 from transher.errors import Diverged, Interrupted
 from transher.evaluation import evaluate
-from transher.evaluation.ranking import Known, known_answers
 from transher.graph.graph import Graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
@@ -61,7 +60,6 @@ class Trainer:
         self.entities, self.relations = kind(entities, averaged, settings.unit_entities), kind(relations, averaged)
         if resume:
             self._restore(tensors)
-        self._known: Known | None = None
         self._gradients: dict[str, float] = {}
         self._stopping = threading.Event()
 
@@ -201,10 +199,8 @@ class Trainer:
         if not len(self.graph.valid):
             save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, None)
             return
-        if self._known is None and "valid" not in self.graph.candidates:
-            self._known = known_answers(self.graph)
         sample = self.recipe.validation.sample or None
-        ranks = evaluate(self.scorer, self.graph, "valid", sample=sample, known=self._known).ranks
+        ranks = evaluate(self.scorer, self.graph, "valid", sample=sample).ranks
         mrr = float((1 / ranks.realistic).mean())
         best = progress.best_mrr is None or mrr > progress.best_mrr
         if best:

@@ -44,9 +44,9 @@ export async function ask(run, parameters) {
       type: "checkbox", checked: state.known === "hide",
       onchange: (event) => change("known", event.target.checked ? "hide" : undefined),
     }), " only what is not known yet"),
-    h("label", { class: "toggle", title: "Probabilities are those of a mixture with one true fact in eleven. If you know how many of the facts that you ask about hold, say so." },
+    h("label", { class: "toggle", title: "Without a number, an estimate for each relation: as if the graph lacked as many facts as were held out for validation. If you know how many of the facts that you ask about hold, say so." },
       "of 100 such facts", h("input", {
-        type: "number", min: 0.0001, max: 99.9999, step: "any", placeholder: "9",
+        type: "number", min: 0.0001, max: 99.9999, step: "any", placeholder: "?",
         value: state.base_rate && Number((100 * state.base_rate).toPrecision(6)),
         onchange: ({ target }) => target.reportValidity() && change("base_rate", target.value && String(target.value / 100)),
       }), "hold"),
@@ -78,7 +78,7 @@ function answers(parameters, given) {
   return h("div", { class: runs.length > 1 ? "columns even" : "" }, runs.map((run) =>
     loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
       ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest, base_rate }), (found) => [
-        factList(run.key, found.answers.filter((fact) => fact.known || fact.head.identifier !== fact.tail.identifier || !asked), show, "No answers: all that fits is known already.",
+        factList(run.key, found.answers, show, "No answers: all that fits is known already.",
           {
             base_rate,
             isOpen: (fact) => !asked || fact[asked].identifier === parameters.why,

@@ -3,7 +3,7 @@
 import { ofRun } from "./api.js";
 import { h, number } from "./dom.js";
 import { neighbourhood } from "./neighbourhood.js";
-import { card, entityLink, factList, failure, loading, onceEach, relationLink } from "./parts.js";
+import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLink } from "./parts.js";
 import { link } from "./route.js";
 import { plainName } from "./words.js";
 
@@ -28,8 +28,10 @@ export async function entity(run, { name }) {
           (found) => neighbourhood(view, found.answers)),
         card("Known facts", knownFacts(run, view))),
       h("div", {},
-        loading("Predicted facts", predicted, (found) =>
-          factList(run.key, onceEach(found.answers), (fact) => sentence(self, fact), "Nothing new: all that fits is known already.")),
+        loading("Predicted facts", predicted, (found) => [
+          factList(run.key, onceEach(found.answers), (fact) => sentence(self, fact), "Nothing new: all that fits is known already."),
+          partOnly(found),
+        ]),
         loading("Similar", similar, similarList))),
   ];
 }

@@ -47,6 +47,10 @@ export function bar(fact, facts) {
   ];
 }
 
+// Said below facts that were looked for among a part of all pairs.
+export const partOnly = (found) =>
+  found.partial ? h("p", { class: "quiet small" }, "Looked for among the best connected entities only.") : "";
+
 // Ranked facts, each of which opens to its evidence. `shown` says which part of a fact a line names.
 export function factList(run, facts, shown, empty = "Nothing to show.", { base_rate, isOpen = () => false, opened = () => {} } = {}) {
   if (!facts.length) return h("p", { class: "quiet" }, empty);

@@ -2,7 +2,7 @@
 
 import { download, ofRun } from "./api.js";
 import { h, number, share, svg } from "./dom.js";
-import { card, entityLink, factList, failure, loading, onceEach, relationLabel, relationLink } from "./parts.js";
+import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLabel, relationLink } from "./parts.js";
 import { link } from "./route.js";
 import { relationWords } from "./words.js";
 
@@ -26,6 +26,7 @@ export async function relation(run, { name }) {
       h("div", {},
         loading("Most confident missing facts", missing, (found) => [
           factList(run.key, onceEach(found.answers), bothEnds, "Nothing seems to be missing: whatever could have it has it already."),
+          partOnly(found),
           found.answers.length ? h("button", { class: "button", onclick: (event) => save(event.target, run, self) }, "Download as TSV") : "",
         ]),
         card("Known facts", h("ul", { class: "plain" }, view.examples.map((fact) => h("li", {}, bothEnds(fact)))))),

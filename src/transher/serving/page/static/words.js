@@ -10,7 +10,7 @@ export function relationWords(name) {
 // The field that such a path belongs to, as "award"; nothing for plain names.
 export const relationField = (name) => (name.startsWith("/") ? name.split("/")[1].replaceAll("_", " ") : "");
 
-// A role as it stands in a sentence: "speaks …" for those that speak, "… speaks" for what is spoken.
+// An end of a relation as it stands in a sentence: "speaks …" for those that speak, "… speaks" for what is spoken.
 export const groupWords = (name) => name.replace(/^(head|tail) of (.*)$/, (_, end, relation) =>
   end === "head" ? `${relationWords(relation)} …` : `… ${relationWords(relation)}`);
 

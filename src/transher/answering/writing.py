@@ -1,65 +1,27 @@
-"""Predicted facts as tables and files: TSV, CSV, Parquet and N-Triples."""
+"""Predicted triples as files: TSV, CSV, Parquet and N-Triples."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 from urllib.parse import quote
 
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyoxigraph
-from numpy.typing import NDArray
-from scipy.special import expit
 
+from transher.answering.predicted import Predicted, in_names
 from transher.deadline import slices
 from transher.errors import UsageError
 from transher.files import replacing
-from transher.graph.graph import Graph, Triples
+from transher.graph.graph import Graph
 
 ENDINGS = (".tsv", ".csv", ".parquet", ".nt")
 _BLOCK = 100_000  # facts that are in words at a time
-
-
-@dataclass(frozen=True)
-class Facts:
-    """n predicted triples (n, 3) with their scores (n,) and the logarithms of their odds (n,)."""
-
-    triples: Triples
-    scores: NDArray[np.float32]
-    log_odds: NDArray[np.float64]
-
-    @classmethod
-    def none(cls) -> Facts:
-        return cls(np.empty((0, 3), np.int32), np.empty(0, np.float32), np.empty(0, np.float64))
-
-    def __len__(self) -> int:
-        return len(self.scores)
-
-    def take(self, places: NDArray[np.int64] | slice) -> Facts:
-        return Facts(self.triples[places], self.scores[places], self.log_odds[places])
-
-    def joined(self, other: Facts) -> Facts:
-        return Facts(
-            np.concatenate([self.triples, other.triples]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.log_odds, other.log_odds]),
-        )
-
-    def ordered(self) -> Facts:
-        """The most probable first; of equally probable ones by relation, head and tail."""
-        heads, relations, tails = self.triples.T
-        return self.take(np.lexsort((tails, heads, relations, -self.log_odds)))
-
-    @property
-    def probabilities(self) -> NDArray[np.float64]:
-        return np.asarray(expit(self.log_odds), dtype=np.float64)
 
 
 def refuse_unknown_ending(path: Path) -> None:
@@ -67,26 +29,7 @@ def refuse_unknown_ending(path: Path) -> None:
         raise UsageError(f"{path}: its ending says what to write, and must be one of {' '.join(ENDINGS)}.")
 
 
-def facts_table(graph: Graph, facts: Facts, first_rank: int = 1) -> pd.DataFrame:
-    """Columns rank, head, relation, tail (labels), head_id, relation_id, tail_id (identifiers), score, probability."""
-    heads, relations, tails = facts.triples.T
-    entities = graph.entities
-    return pd.DataFrame(
-        {
-            "rank": np.arange(first_rank, first_rank + len(facts)),
-            "head": entities.labels(heads),
-            "relation": graph.relations.labels(relations),
-            "tail": entities.labels(tails),
-            "head_id": entities.identifiers.take(pa.array(heads)).to_pylist(),
-            "relation_id": graph.relations.identifiers.take(pa.array(relations)).to_pylist(),
-            "tail_id": entities.identifiers.take(pa.array(tails)).to_pylist(),
-            "score": facts.scores,
-            "probability": facts.probabilities,
-        }
-    )
-
-
-def write_facts(path: Path, graph: Graph, facts: Facts, evidence: Sequence[str] | None = None) -> None:
+def write_facts(path: Path, graph: Graph, facts: Predicted, evidence: Sequence[str] | None = None) -> None:
     """Facts in the order that they have, in the format that the path's ending names; the file appears when it is
     whole. N-Triples has identifiers only: IRIs as they are, other identifiers as `urn:transher:…`."""
     refuse_unknown_ending(path)
@@ -100,14 +43,23 @@ def write_facts(path: Path, graph: Graph, facts: Facts, evidence: Sequence[str] 
                 _write_text(file, _tables(graph, facts, evidence), "\t" if ending == ".tsv" else ",")
 
 
-def _tables(graph: Graph, facts: Facts, evidence: Sequence[str] | None) -> Iterator[pd.DataFrame]:
+def _tables(graph: Graph, facts: Predicted, evidence: Sequence[str] | None) -> Iterator[pd.DataFrame]:
     for block in slices(len(facts), _BLOCK):
-        table = facts_table(graph, facts.take(block), block.start + 1)
+        table = _table(graph, facts.take(block), block.start + 1)
         if evidence is not None:
             table["evidence"] = evidence[block]
         yield table
     if not len(facts):
-        yield facts_table(graph, facts)
+        yield _table(graph, facts)
+
+
+def as_tsv(graph: Graph, facts: Predicted) -> str:
+    """What `write_facts` writes to a .tsv."""
+    return str(_table(graph, facts).to_csv(sep="\t", index=False))
+
+
+def _table(graph: Graph, facts: Predicted, first_rank: int = 1) -> pd.DataFrame:
+    return in_names(graph, facts, first_rank).drop(columns="known")  # none of them is
 
 
 def _write_text(file: BinaryIO, tables: Iterator[pd.DataFrame], separator: str) -> None:

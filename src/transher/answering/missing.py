@@ -1,0 +1,219 @@
+"""The search for missing facts: the most probable triples that a graph lacks, out of all pairs of eligible entities.
+
+Of the whole graph, of some relations or of one entity. Pairs go by in units, some heads of one relation against its
+tails. Of each unit only what can still be among the best is kept, so memory is bounded by how many facts are asked for,
+whatever the graph's size. The standing after a unit is all that it takes to resume.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import logit
+
+from transher.answering.answers import Answering
+from transher.answering.predicted import Predicted
+from transher.deadline import slices
+from transher.errors import UsageError
+from transher.graph.graph import Graph
+
+BEST = 1_000  # how many facts, unless a probability is given
+MOST = 10_000_000  # how many facts above a probability: some 300 MB
+_SCORES = 1 << 22  # of a unit
+_HEADS = 512  # of a unit, at most
+_ROUNDING = 1e-4  # by which two ways to compute a score may differ, as a share of the largest score
+
+Progress = Callable[[int, int], None]  # pairs looked at, pairs in all
+Ids = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which facts are asked for."""
+
+    relations: tuple[int, ...]  # ids
+    best: int
+    above: float | None = None  # least probability
+    any_entity: bool = False  # not only eligible ones
+    base_rate: float | None = None
+    entity: int | None = None  # only facts about it
+    pairs: int | None = None  # at most, those of the best connected entities
+
+
+class Standing(NamedTuple):
+    """How far a search has come: `units` done, and the facts that may yet be among the best."""
+
+    units: int
+    pairs: int
+    facts: Predicted
+
+
+class _Block(NamedTuple):
+    """All pairs of some heads and some tails of a relation."""
+
+    relation: int
+    heads: Ids
+    tails: Ids
+
+    @property
+    def pairs(self) -> int:
+        return len(self.heads) * len(self.tails)
+
+
+class Search:
+    """The search for `wanted`: iterate over `standings`, or take `facts` of the last one. Without calibration facts are
+    compared by score, which is of use within one relation."""
+
+    def __init__(self, answering: Answering, wanted: Wanted) -> None:
+        self.wanted = wanted
+        self._answering, self._graph = answering, answering.graph
+        blocks = list(self._eligible())
+        share = None if wanted.pairs is None else wanted.pairs // max(1, len(blocks))
+        self._blocks = [block if share is None else self._best_connected(block, share) for block in blocks]
+        self.pairs = sum(block.pairs for block in self._blocks)
+        self.partial = self.pairs < sum(block.pairs for block in blocks)  # whether some pairs are left out
+
+    def facts(self, progress: Progress | None = None) -> Predicted:
+        """The facts that are wanted, best first."""
+        facts = self._none
+        for standing in self.standings():
+            facts = standing.facts
+            if progress is not None:
+                progress(standing.pairs, self.pairs)
+        return facts
+
+    def standings(self, start: Standing | None = None) -> Iterator[Standing]:
+        """One standing after each unit, from `start` on; the last one has the facts in order and no more than asked."""
+        standing = start or Standing(0, 0, self._none)
+        number = 0
+        for relation, heads, tails in self._blocks:
+            for part in slices(len(heads), max(1, min(_HEADS, _SCORES // max(1, len(tails))))):
+                number += 1
+                if number <= standing.units:
+                    continue
+                found = self._unit(relation, heads[part], tails, self._least(standing.facts))
+                facts = standing.facts.joined(found).best(2 * self.wanted.best) if len(found) else standing.facts
+                standing = Standing(number, standing.pairs + len(heads[part]) * len(tails), facts)
+                yield standing
+        yield Standing(number, self.pairs, standing.facts.best(self.wanted.best).ordered())
+
+    @property
+    def _none(self) -> Predicted:
+        return Predicted.none(judged=self._answering.judge is not None)
+
+    def _eligible(self) -> Iterator[_Block]:
+        """The pairs that are looked at, relation by relation."""
+        ends, known, entity = self._graph.ends, self._graph.known, self.wanted.entity
+        everything = np.arange(len(self._graph.entities), dtype=np.int32)
+
+        def at(end: int) -> Ids:
+            return everything if self.wanted.any_entity else ends.eligible(end)
+
+        if entity is None:
+            for relation in self.wanted.relations:
+                yield _Block(relation, at(relation), at(known.end(relation, "tail")))
+            return
+        itself = np.array([entity], dtype=np.int32)
+        own = set(range(2 * known.relation_count) if self.wanted.any_entity else ends.of(entity).tolist())
+        for relation in self.wanted.relations:
+            head_end, tail_end = relation, known.end(relation, "tail")
+            if head_end in own:
+                yield _Block(relation, itself, at(tail_end))
+            if tail_end in own:
+                heads = at(head_end)
+                yield _Block(relation, heads[heads != entity], itself)
+
+    def _best_connected(self, block: _Block, pairs: int) -> _Block:
+        """Not more than so many pairs of a block, those of the best connected entities: with many tails, then with as
+        many heads as may be."""
+        if block.pairs <= pairs:
+            return block
+        tails = self._leading(block.tails, max(1, pairs // min(16, len(block.heads))))
+        return _Block(block.relation, self._leading(block.heads, max(1, pairs // len(tails))), tails)
+
+    def _leading(self, entities: Ids, count: int) -> Ids:
+        order = np.argsort(-self._graph.known.degrees[entities], kind="stable")
+        return np.sort(entities[order[:count]])
+
+    def _least(self, facts: Predicted) -> float:
+        """What a fact must be worth to be among the best."""
+        least = -np.inf if self.wanted.above is None else float(logit(self.wanted.above))
+        if len(facts) >= self.wanted.best:
+            least = max(least, float(-np.partition(-facts.worth, self.wanted.best - 1)[self.wanted.best - 1]))
+        return least
+
+    @torch.no_grad()
+    def _unit(self, relation: int, heads: Ids, tails: Ids, least: float) -> Predicted:
+        """What is new and good enough among these heads and tails of a relation."""
+        judge = self._answering.judge
+        threshold = (
+            least if judge is None or least == -np.inf else judge.score_at(least, relation, self.wanted.base_rate)
+        )
+        found = self._none
+        for part in slices(len(tails), max(1, _SCORES // len(heads))):
+            scores = self._scores(relation, heads, tails[part])
+            triples = self._promising(scores, threshold, relation, heads, tails[part])
+            judged = self._answering.judged(triples, self.wanted.base_rate)
+            found = found.joined(judged.take(judged.worth >= least)).best(self.wanted.best)
+        return found
+
+    def _promising(
+        self, scores: NDArray[np.float32], threshold: float, relation: int, heads: Ids, tails: Ids
+    ) -> NDArray[np.int32]:
+        """The triples (n, 3) that the graph lacks whose score (heads, tails) may reach the threshold, and not many more
+        than are wanted. Writes into `scores`."""
+        rounding = _ROUNDING * (1 + float(np.abs(scores).max(initial=0)))
+        offsets, known = self._graph.known.answers("tail").of(heads, np.full(len(heads), relation))
+        rows = np.repeat(np.arange(len(heads)), np.diff(offsets))
+        if not self._graph.known.has_loops[relation]:
+            rows, known = np.concatenate([rows, np.arange(len(heads))]), np.concatenate([known, heads])
+        columns = np.minimum(np.searchsorted(tails, known), len(tails) - 1)
+        here = tails[columns] == known
+        scores[rows[here], columns[here]] = -np.inf
+        enough = np.flatnonzero(scores.ravel() >= max(threshold - rounding, float(np.finfo(np.float32).min)))
+        if len(enough) > self.wanted.best:
+            good = scores.ravel()[enough]
+            last = -np.partition(-good, self.wanted.best - 1)[self.wanted.best - 1]
+            enough = enough[good >= last - rounding]
+        rows, columns = np.divmod(enough, len(tails))
+        return np.stack([heads[rows], np.full(len(rows), relation, np.int32), tails[columns]], axis=1)
+
+    def _scores(self, relation: int, heads: Ids, tails: Ids) -> NDArray[np.float32]:
+        """What `Scorer.score` gives each pair, but for rounding: (heads, tails)."""
+        scorer = self._answering.scorer
+        one, other = (torch.from_numpy(ids.astype(np.int64)) for ids in (heads, tails))
+        scores = scorer.scores(one, torch.full_like(one, relation), "tail", other)
+        if scorer.sides_differ:
+            scores = (scores + scorer.scores(other, torch.full_like(other, relation), "head", one).T) / 2
+        matrix: NDArray[np.float32] = scores.contiguous().numpy()
+        return matrix
+
+
+def wanted_facts(
+    graph: Graph,
+    relations: Sequence[str] | None = None,
+    best: int | None = None,
+    above: float | None = None,
+    any_entity: bool = False,
+    base_rate: float | None = None,
+    entity: str | None = None,
+) -> Wanted:
+    """A request in names, checked. Without `best` it is 1,000 facts, or all that are above a given probability."""
+    if not len(graph.valid):
+        raise UsageError(
+            f"The graph '{graph.name}' has no validation triples, so there are no probabilities to compare facts of "
+            "different relations by."
+        )
+    if best is not None and best < 1:
+        raise UsageError(f"best must be at least 1, not {best}.")
+    if above is not None and not 0 < above < 1:
+        raise UsageError(f"above is a probability between 0 and 1, not {above}.")
+    names = relations or graph.relations.identifiers.to_pylist()
+    ids = tuple(dict.fromkeys(graph.relations.find(name) for name in names))
+    about = None if entity is None else graph.entities.find(entity)
+    return Wanted(ids, best or (BEST if above is None else MOST), above, any_entity, base_rate, about)

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import numpy as np
+from tests.conftest import make_graph
+
+from transher.graph.ends import Ends
+
+CITIES, COUNTRIES, ZONES = range(30), range(30, 34), range(34, 38)
+
+
+def ends_of(types: bool = False) -> Ends:
+    """Every city has a time zone (r1); all but the last three lie in a country (r0)."""
+    triples = [(city, 0, 30 + city % 4) for city in list(CITIES)[:-3]]
+    triples += [(city, 1, 34 + city % 3) for city in CITIES]
+    more = {}
+    if types:
+        kinds = np.array([0] * 30 + [1] * 4 + [2] * 4, dtype=np.int32)
+        more = {"entity_types": kinds, "type_names": ("city", "country", "zone")}
+    return make_graph(triples, entities=38, **more).ends
+
+
+def test_an_entity_of_a_kindred_end_fits_though_it_was_never_there() -> None:
+    ends = ends_of()
+    assert ends.fitting(0).tolist() == list(CITIES)
+    assert ends.fitting(2).tolist() == list(COUNTRIES)
+    assert 37 not in ends.fitting(3)
+
+
+def test_where_there_are_types_they_decide() -> None:
+    ends = ends_of(types=True)
+    assert ends.fitting(3).tolist() == list(ZONES)
+    assert ends.fitting(0).tolist() == list(CITIES)
+
+
+def test_who_has_a_single_answer_already_is_not_eligible() -> None:
+    ends = ends_of()
+    assert ends.eligible(0).tolist() == list(CITIES)[-3:]
+    assert ends.eligible(2).tolist() == list(COUNTRIES)
+    assert ends.single.tolist() == [1, 1, 0, 0]
+    assert ends.eligible_pairs.tolist() == [3 * 4, 0]
+    assert ends.of(28).tolist() == [0]
+    assert ends.of(0).tolist() == []
+
+
+def test_few_anchors_do_not_make_a_single_answer() -> None:
+    assert make_graph([(0, 0, 1), (2, 0, 3)]).ends.single.tolist() == [0, 0]
+
+
+def test_an_entity_goes_with_itself_where_the_relation_has_such_facts() -> None:
+    ends = make_graph([(0, 0, 1), (2, 1, 2)]).ends
+    assert ends.plausible(np.array([[0, 0, 0], [0, 0, 2], [1, 1, 1]])).tolist() == [False, True, True]
