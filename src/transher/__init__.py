@@ -19,8 +19,13 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
+    from transher.runs.compare import compare
+    from transher.runs.export import export
     from transher.runs.joining import join
-    from transher.runs.run import Run, load, resume, train
+    from transher.runs.run import Run, load
+    from transher.runs.search import search
+    from transher.runs.train import resume, train
+    from transher.runs.update import update
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
 
@@ -30,15 +35,34 @@ _HOMES = {
     "Recipe": "transher.training.recipe",
     "Run": "transher.runs.run",
     "TransherError": "transher.errors",
+    "compare": "transher.runs.compare",
     "default_recipe": "transher.training.defaults",
+    "export": "transher.runs.export",
     "join": "transher.runs.joining",
     "load": "transher.runs.run",
     "load_graph": "transher.graph",
-    "resume": "transher.runs.run",
-    "train": "transher.runs.run",
+    "resume": "transher.runs.train",
+    "search": "transher.runs.search",
+    "train": "transher.runs.train",
+    "update": "transher.runs.update",
 }
 
-__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "join", "load", "load_graph", "resume", "train"]
+__all__ = [
+    "Graph",
+    "Recipe",
+    "Run",
+    "TransherError",
+    "compare",
+    "default_recipe",
+    "export",
+    "join",
+    "load",
+    "load_graph",
+    "resume",
+    "search",
+    "train",
+    "update",
+]
 
 
 def __getattr__(name: str) -> Any:

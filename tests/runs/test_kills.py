@@ -48,7 +48,7 @@ def assert_same_end(folder: Path, whole: Path) -> None:
         mine, theirs = read_tensors(folder / name)[0], read_tensors(whole / name)[0]
         assert set(mine) == set(theirs)
         assert all(torch.equal(mine[key], theirs[key]) for key in mine)
-    assert transher.load(folder).saved_evaluation()["overall"] == transher.load(whole).saved_evaluation()["overall"]  # type: ignore[index]
+    assert transher.load(folder).kept_metrics()["overall"] == transher.load(whole).kept_metrics()["overall"]  # type: ignore[index]
 
 
 def test_sigkill_at_any_time_leaves_a_checkpoint_that_goes_on_to_the_same_weights(whole: Path, tmp_path: Path) -> None:

@@ -55,24 +55,25 @@ def test_a_loaded_run_answers_as_the_trained_one(run: transher.Run) -> None:
     assert torch.equal(again.scorer.entity_weights, run.scorer.entity_weights)
     pd.testing.assert_frame_equal(again.predict(head="e010", relation="r0"), run.predict(head="e010", relation="r0"))
     assert again.recipe == QUICK
-    assert again.evaluate().overall.mrr == run.evaluate().overall.mrr == run.saved_evaluation()["overall"]["mrr"]  # type: ignore[index]
+    assert again.evaluate().overall.mrr == run.evaluate().overall.mrr == run.kept_metrics()["overall"]["mrr"]  # type: ignore[index]
 
 
 def test_test_ranks_are_kept(run: transher.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     anew = run.evaluate()
     monkeypatch.setattr("transher.runs.run.evaluate", lambda *_, **__: pytest.fail("ranked again"))
-    kept = run.evaluation()
+    kept = run.kept_evaluation()
+    assert kept is not None
     assert np.array_equal(kept.ranks.realistic, anew.ranks.realistic)
     assert np.array_equal(kept.ranks.triples, anew.ranks.triples)
     assert kept.overall == anew.overall
-    assert kept.to_dict() == run.saved_evaluation()
+    assert kept.to_dict() == run.kept_metrics()
 
 
-def test_what_was_not_kept_is_ranked(run: transher.Run, copy: Path) -> None:
+def test_a_run_that_kept_no_ranks_says_so(copy: Path) -> None:
     (copy / "manifest.json").unlink()
     (copy / "ranks.parquet").unlink()
-    assert transher.load(copy).evaluation().overall == run.evaluation().overall
-    assert run.evaluation("valid").split == "valid"
+    assert transher.load(copy).kept_evaluation() is None
+    assert transher.load(copy).evaluate("valid").split == "valid"
 
 
 def test_a_run_without_a_place_can_be_saved(ring: Graph, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Commands(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            remedy = " What was saved before is whole: free some space and go on." if error.errno == ENOSPC else ""
+            remedy = " What was saved before is whole: free some space and resume." if error.errno == ENOSPC else ""
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
 
@@ -84,14 +84,15 @@ def load_run(folder: Path) -> Run:
     if run.manifest is None:
         note(
             f"{folder} is not finished: these are its best weights so far. "
-            f"Go on with: transher train --out {folder} --resume"
+            f"Resume with: transher train --out {folder} --resume"
         )
     return run
 
 
 def open_graph(name: str, reading: dict[str, Any]) -> Graph:
     """The graph that an argument names, with `reading` options for one of the user's own."""
-    from transher.cli.display import download_bar, note
+    from transher.cli.display import note
+    from transher.cli.progress import download_bar
     from transher.graph import load_graph
 
     given = {key: value for key, value in reading.items() if value is not None}
@@ -134,6 +135,23 @@ def use_threads(count: int | None) -> None:
 
         torch.set_num_threads(count)
         pyarrow.set_cpu_count(count)
+
+
+def refuse_run_folder(folder: Path, what: str) -> None:
+    from transher.runs.folder import RECIPE_FILE
+
+    if (folder / RECIPE_FILE).is_file():
+        raise UsageError(f"{folder} holds a run, and {what} would be strewn among its files: name another folder.")
+
+
+def require(module: str, extra: str, what: str) -> None:
+    """Refuse what needs a package that is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{what} needs {module}, which is not installed: pip install '.[{extra}]' in the project's folder."
+        )
 
 
 def print_json(value: Any) -> None:

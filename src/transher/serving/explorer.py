@@ -34,7 +34,7 @@ class Explorer(Naming):
     def __init__(self, key: str, run: Run) -> None:
         super().__init__(key, run)
         self.calibrated = run.calibration is not None  # made here, once, where the run has not stored it
-        self._quality = run.saved_evaluation()
+        self._quality = run.kept_metrics()
         self._missing: dict[tuple[int, int], Predicted] = {}
         self._lock, self._evidence_lock = Lock(), Lock()
 
