@@ -28,13 +28,28 @@ from transher.graph.vocabulary import Vocabulary
 from transher.runs.run import Run
 
 QUICK = [
-    "model.k=30", "training.steps=80", "training.batch=256", "training.negatives=32", "training.lr=2e-2",
-    "validation.every=40", "validation.sample=50", "validation.record_gradients=true", "validation.report_every=20",
-]  # fmt: skip
+    "model.k=30",
+    "training.steps=80",
+    "training.batch=256",
+    "training.negatives=32",
+    "training.lr=2e-2",
+    "validation.every=40",
+    "validation.sample=50",
+    "validation.record_gradients=true",
+    "validation.report_every=20",
+]
 PICTURES = {
-    "results", "types", "reliability", "curves", "gradients", "translations", "translation-norms", "patterns",
-    "entity-map", "ellipse",
-}  # fmt: skip
+    "results",
+    "types",
+    "reliability",
+    "curves",
+    "gradients",
+    "translations",
+    "translation-norms",
+    "patterns",
+    "entity-map",
+    "ellipse",
+}
 
 
 @pytest.fixture(scope="module")
@@ -176,9 +191,11 @@ def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) 
 
     names = [asked["head"], asked["answer"]]
     graph = Graph(
-        "film", Vocabulary("entity", pa.array(names)), Vocabulary("relation", pa.array([asked["relation"]])),
+        "film",
+        Vocabulary("entity", pa.array(names)),
+        Vocabulary("relation", pa.array([asked["relation"]])),
         *(np.zeros((0, 3), dtype=np.int32) for _ in range(3)),
-    )  # fmt: skip
+    )
     assert cases.paper_cases(graph) == [cases.Case(0, 0, 1, "tail")]
 
 

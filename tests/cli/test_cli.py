@@ -12,9 +12,19 @@ from click.testing import CliRunner, Result
 from transher.cli.main import main
 
 QUICK = [
-    "--set", "model.k=16", "--set", "training.steps=40", "--set", "training.batch=64", "--set", "training.negatives=16",
-    "--set", "validation.every=20", "--set", "validation.sample=50",
-]  # fmt: skip
+    "--set",
+    "model.k=16",
+    "--set",
+    "training.steps=40",
+    "--set",
+    "training.batch=64",
+    "--set",
+    "training.negatives=16",
+    "--set",
+    "validation.every=20",
+    "--set",
+    "validation.sample=50",
+]
 
 
 def call(*arguments: object) -> Result:

@@ -13,9 +13,16 @@ from transher.runs.folder import new_folder, refuse_to_overwrite
 def test_the_folder_is_what_the_design_says(run: transher.Run) -> None:
     names = {path.name for path in run.folder.iterdir()} - {"tensorboard"}
     assert names == {
-        "recipe.toml", "graph", "model.safetensors", "optimizer.safetensors", "history.jsonl", "evaluation.json",
-        "ranks.parquet", "calibration.json", "manifest.json",
-    }  # fmt: skip
+        "recipe.toml",
+        "graph",
+        "model.safetensors",
+        "optimizer.safetensors",
+        "history.jsonl",
+        "evaluation.json",
+        "ranks.parquet",
+        "calibration.json",
+        "manifest.json",
+    }
 
 
 def test_nothing_in_the_folder_is_a_pickle(run: transher.Run) -> None:

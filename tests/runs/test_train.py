@@ -50,6 +50,12 @@ def test_a_training_is_begun_by_one_process_at_a_time(ring: Graph, tmp_path: Pat
     assert not (tmp_path / "run").exists()
 
 
+def test_a_recipe_that_does_not_fit_the_graph_leaves_no_folder(ring: Graph, tmp_path: Path) -> None:
+    with pytest.raises(transher.TransherError, match="types"):
+        transher.train(ring, tmp_path / "run", recipe=QUICK.with_settings(["training.typed=true"]))
+    assert not list(tmp_path.iterdir())
+
+
 def test_the_folder_that_one_is_in_is_not_replaced(
     ring: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,9 +21,15 @@ from transher.training.placement import place
 from transher.training.recipe import Recipe
 
 QUICK = Recipe().with_settings(
-    ["model.k=16", "training.steps=400", "training.batch=64", "training.negatives=16", "training.lr=0.02",
-     "validation.every=200"]
-)  # fmt: skip
+    [
+        "model.k=16",
+        "training.steps=400",
+        "training.batch=64",
+        "training.negatives=16",
+        "training.lr=0.02",
+        "validation.every=200",
+    ]
+)
 
 
 def table(*triples: tuple[str, str, str]) -> pa.Table:

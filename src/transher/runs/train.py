@@ -45,10 +45,14 @@ def train(
     if out is None:
         temporary = TemporaryDirectory(prefix="transher-")
         return replace(train(graph, Path(temporary.name, "run"), recipe=recipe, watcher=watcher), _temporary=temporary)
-    folder = Path(out)
+    return train_to_end(Path(out), _begin(Path(out), graph, recipe or default_recipe(graph)), watcher)
+
+
+def _begin(folder: Path, graph: Graph, recipe: Recipe) -> Trainer:
+    """The folder with its start. A recipe that does not fit the graph leaves none."""
     with new_folder(folder) as filling:
-        write_start(filling, graph, recipe or default_recipe(graph))
-    return train_to_end(folder, graph, watcher)
+        write_start(filling, graph, recipe)
+        return Trainer(graph, recipe, folder)
 
 
 def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
@@ -61,16 +65,15 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
     return train_to_end(folder, None, watcher)
 
 
-def train_to_end(folder: Path, graph: Graph | None, watcher: Watcher | None) -> Run:
-    """Train what lies in a folder from where it stands, and conclude it. `graph` is the folder's, if it is in memory
-    already."""
+def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None) -> Run:
+    """Train and conclude what lies in a folder. Without a trainer, it is resumed from where it stands."""
     with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
         sweep(folder)
-        recipe = read_recipe(folder)
-        graph = load_graph_folder(folder / GRAPH_FOLDER) if graph is None else graph
-        trainer = Trainer(graph, recipe, folder, resume=(folder / STATE_FILE).is_file())
+        if trainer is None:
+            graph, recipe = load_graph_folder(folder / GRAPH_FOLDER), read_recipe(folder)
+            trainer = Trainer(graph, recipe, folder, resume=(folder / STATE_FILE).is_file())
         trainer.run(watcher)
-        progress = trainer.progress
+        graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
         del trainer  # its tables must go before the best weights come
         cost = {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
         conclude(folder, recipe, graph, cost)

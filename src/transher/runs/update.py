@@ -20,6 +20,7 @@ from transher.training.checkpoints import Progress, load_state, save_state
 from transher.training.placement import place, widened
 from transher.training.recipe import Recipe
 from transher.training.table import TABLES
+from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
 
 _SHARE = 10  # a tenth of the steps that the run was trained for
@@ -48,7 +49,7 @@ def update(
         write_start(filling, growth.graph, recipe)
         save_state(filling, _state(placed, tensors, growth, recipe), Progress(updates=progress.updates))
         keep_before(filling, run.graph, run.scorer, growth)
-    updated = train_to_end(folder, growth.graph, watcher)
+    updated = train_to_end(folder, Trainer(growth.graph, recipe, folder, resume=True), watcher)
     report = read_movement(folder)
     assert report is not None
     return updated, report
