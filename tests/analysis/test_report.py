@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from matplotlib.font_manager import fontManager
 from tests.conftest import make_graph
 
 import transher
@@ -166,7 +167,7 @@ def test_names_are_drawn_as_they_are(runs: list[Run]) -> None:
 
 def test_letters_that_the_font_lacks_come_from_fonts_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = [SimpleNamespace(name=name) for name in ("Comic Sans", "Droid Sans Fallback", "DejaVu Sans")]
-    monkeypatch.setattr(page.fontManager, "ttflist", installed)
+    monkeypatch.setattr(fontManager, "ttflist", installed)
     assert page._fonts.__wrapped__() == ["DejaVu Sans", "Droid Sans Fallback"]
 
 
@@ -189,12 +190,14 @@ def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) 
 
     from transher.graph.vocabulary import Vocabulary
 
-    names = [asked["head"], asked["answer"]]
+    names, empty = [asked["head"], asked["answer"]], np.zeros((0, 3), dtype=np.int32)
     graph = Graph(
         "film",
         Vocabulary("entity", pa.array(names)),
         Vocabulary("relation", pa.array([asked["relation"]])),
-        *(np.zeros((0, 3), dtype=np.int32) for _ in range(3)),
+        empty,
+        empty,
+        empty,
     )
     assert cases.paper_cases(graph) == [cases.Case(0, 0, 1, "tail")]
 

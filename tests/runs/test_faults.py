@@ -16,6 +16,7 @@ import transher
 from transher.models.embeddings import Embeddings
 from transher.runs import update as updating
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
+from transher.training.placement import place
 from transher.training.recipe import Recipe
 
 SETTINGS = ["model.k=4", "training.steps=4", "training.batch=16", "training.negatives=4", "validation.every=2"]
@@ -39,7 +40,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> transher.Run:
 def placed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """New rows are placed by a short training, the same each time."""
     found: list[Embeddings] = []
-    place = updating.place
 
     def remembered(*arguments: object) -> Embeddings:
         if not found:
