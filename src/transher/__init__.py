@@ -30,22 +30,20 @@ if TYPE_CHECKING:
     from transher.training.recipe import Recipe
 
 # Loaded on first use, so that `transher --help` and reading a graph do not wait for torch.
-_HOMES = {
-    "Graph": "transher.graph",
-    "Recipe": "transher.training.recipe",
-    "Run": "transher.runs.run",
-    "TransherError": "transher.errors",
-    "compare": "transher.runs.compare",
-    "default_recipe": "transher.training.defaults",
-    "export": "transher.runs.export",
-    "join": "transher.runs.joining",
-    "load": "transher.runs.run",
-    "load_graph": "transher.graph",
-    "resume": "transher.runs.train",
-    "search": "transher.runs.search",
-    "train": "transher.runs.train",
-    "update": "transher.runs.update",
+_NAMES = {
+    "transher.errors": ("TransherError",),
+    "transher.graph": ("Graph", "load_graph"),
+    "transher.runs.compare": ("compare",),
+    "transher.runs.export": ("export",),
+    "transher.runs.joining": ("join",),
+    "transher.runs.run": ("Run", "load"),
+    "transher.runs.search": ("search",),
+    "transher.runs.train": ("resume", "train"),
+    "transher.runs.update": ("update",),
+    "transher.training.defaults": ("default_recipe",),
+    "transher.training.recipe": ("Recipe",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Graph",

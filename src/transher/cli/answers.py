@@ -12,6 +12,7 @@ from transher.cli.options import (
     as_json,
     base_rate_option,
     load_run,
+    out_option,
     print_json,
     run_argument,
     threads_option,
@@ -127,7 +128,7 @@ def explain(
 
 @click.command()
 @run_argument
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .tsv, .csv, .parquet, .nt.")
+@out_option("File to write: .tsv, .csv, .parquet, .nt.")
 @click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
 @click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
 @click.option("--best", type=click.IntRange(min=1), help="How many facts; 1,000, or with --above all.")

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from transher.cli.options import as_json, load_run, print_json, run_argument, threads_option, use_threads
+from transher.cli.options import as_json, load_run, print_json, run_argument, split_option, threads_option, use_threads
 
 
 @click.command()
 @run_argument
-@click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+@split_option
 @click.option(
     "--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation."
 )
@@ -46,7 +46,7 @@ def evaluate(
 @click.command()
 @click.argument("first", metavar="RUN_A", type=click.Path(path_type=Path))
 @click.argument("second", metavar="RUN_B", type=click.Path(path_type=Path))
-@click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+@split_option
 @threads_option
 @as_json
 def compare(first: Path, second: Path, split: Any, threads: int | None, as_json: bool) -> None:

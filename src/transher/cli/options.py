@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,15 +59,38 @@ READING_OPTIONS = (
 )
 
 
+RECIPE_OPTIONS = (
+    click.option("--model", help="Name of the model; TranSHER by default."),
+    click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random."),
+)
+
+
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a graph of one's own may need to be read; benchmarks need none of it."""
-    for option in reversed(READING_OPTIONS):
+    return _with(READING_OPTIONS, command)
+
+
+def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What `choose_recipe` takes."""
+    return _with(RECIPE_OPTIONS, command)
+
+
+def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
+def out_option(help: str) -> Callable[..., Any]:
+    """Where a command writes."""
+    return click.option("--out", required=True, type=click.Path(path_type=Path), help=help)
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 base_rate_option = click.option(
     "--base-rate",

@@ -6,7 +6,15 @@ from pathlib import Path
 
 import click
 
-from transher.cli.options import as_json, load_run, print_json, refuse_run_folder, require, threads_option, use_threads
+from transher.cli.options import (
+    as_json,
+    load_run,
+    print_json,
+    refuse_run_folder,
+    require,
+    threads_option,
+    use_threads,
+)
 from transher.errors import UsageError
 
 

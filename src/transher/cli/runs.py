@@ -12,8 +12,10 @@ from transher.cli.options import (
     choose_recipe,
     load_run,
     open_graph,
+    out_option,
     print_json,
     reading_options,
+    recipe_options,
     refuse_run_folder,
     require,
     run_argument,
@@ -28,12 +30,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("graph_name", metavar="GRAPH", required=False)
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the run; new or empty.")
-@click.option("--model", help="Name of the model; TranSHER by default.")
-@click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file.")
-@click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000.")
+@out_option("Folder for the run; new or empty.")
 @click.option("--resume", is_flag=True, help="Resume the training or update that was stopped in this folder.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random.")
+@recipe_options
 @reading_options
 @threads_option
 @as_json
@@ -102,7 +101,7 @@ def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
 
 @click.command()
 @click.argument("run_folders", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the joined run; new or empty.")
+@out_option("Folder for the joined run; new or empty.")
 @threads_option
 @as_json
 def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
@@ -124,7 +123,7 @@ def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json:
 @click.command()
 @run_argument
 @click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the new run; new or empty.")
+@out_option("Folder for the new run; new or empty.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
 @threads_option
 @as_json
@@ -155,7 +154,7 @@ def update(
     type=click.Choice(["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]),
     help="Parquet also has the triples and the graph's statistics.",
 )
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; new or empty.")
+@out_option("Folder to write; new or empty.")
 @click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
 @threads_option
 @as_json
@@ -174,22 +173,17 @@ def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: i
 
 @click.command()
 @click.argument("graph_name", metavar="GRAPH")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the search; resumes one.")
+@out_option("Folder for the search; resumes one.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
 @click.option("--trials", type=click.IntRange(min=1), help="Stop after so many more trials.")
-@click.option("--model", help="Name of the model; TranSHER by default.")
-@click.option("--recipe", "recipe_name", help="Recipe to start from: a shipped one's name, or a TOML file.")
-@click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="One fixed setting, as training.steps=5000."
-)
 @click.option(
     "--space",
     "ranges",
     multiple=True,
     metavar="KEY=a,b,c|lo:hi|log:lo:hi",
-    help="What to search; start, γ, λ and learning rate by default.",
+    help="What to search; initialisation, γ, λ and learning rate by default.",
 )
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of the trainings and of the search.")
+@recipe_options
 @reading_options
 @threads_option
 @as_json
