@@ -19,26 +19,48 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
+    from transher.runs.compare import compare
+    from transher.runs.export import export
     from transher.runs.joining import join
-    from transher.runs.run import Run, load, resume, train
+    from transher.runs.run import Run, load
+    from transher.runs.search import search
+    from transher.runs.train import resume, train
+    from transher.runs.update import update
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
 
 # Loaded on first use, so that `transher --help` and reading a graph do not wait for torch.
-_HOMES = {
-    "Graph": "transher.graph",
-    "Recipe": "transher.training.recipe",
-    "Run": "transher.runs.run",
-    "TransherError": "transher.errors",
-    "default_recipe": "transher.training.defaults",
-    "join": "transher.runs.joining",
-    "load": "transher.runs.run",
-    "load_graph": "transher.graph",
-    "resume": "transher.runs.run",
-    "train": "transher.runs.run",
+_NAMES = {
+    "transher.errors": ("TransherError",),
+    "transher.graph": ("Graph", "load_graph"),
+    "transher.runs.compare": ("compare",),
+    "transher.runs.export": ("export",),
+    "transher.runs.joining": ("join",),
+    "transher.runs.run": ("Run", "load"),
+    "transher.runs.search": ("search",),
+    "transher.runs.train": ("resume", "train"),
+    "transher.runs.update": ("update",),
+    "transher.training.defaults": ("default_recipe",),
+    "transher.training.recipe": ("Recipe",),
 }
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
 
-__all__ = ["Graph", "Recipe", "Run", "TransherError", "default_recipe", "join", "load", "load_graph", "resume", "train"]
+__all__ = [
+    "Graph",
+    "Recipe",
+    "Run",
+    "TransherError",
+    "compare",
+    "default_recipe",
+    "export",
+    "join",
+    "load",
+    "load_graph",
+    "resume",
+    "search",
+    "train",
+    "update",
+]
 
 
 def __getattr__(name: str) -> Any:

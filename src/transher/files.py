@@ -1,15 +1,18 @@
-"""Files that are either whole or not there: written beside their place, flushed to disk, then renamed."""
+"""Files and folders that are either whole or not there: written beside their place, flushed to disk, then renamed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from glob import escape
 from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -25,16 +28,49 @@ _SAFETENSORS_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64
 def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to that takes `path`'s place once the block ends well; otherwise `path` stays as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    part = _part(path)
     try:
-        with beside.open("w+b") as file:
+        with part.open("w+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
-        _flush_folder(path.parent)
+        os.replace(part, path)
+        _flush(path.parent)
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+class AlreadyThere(UsageError):
+    """Another process has made the folder in the meantime."""
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill that appears at `folder`, which is new or empty, once the block ends well. If the block fails
+    nothing is left. A kill leaves a hidden folder beside `folder`, until `sweep` removes it."""
+    folder = folder.resolve()  # a link to an empty folder stays, and its target is replaced
+    if folder == Path.cwd() or folder.is_mount():
+        kind = "a mount point" if folder.is_mount() else "the folder that you are in"
+        raise UsageError(f"{folder} is {kind} and cannot be replaced: name a new folder inside it.")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    part = _part(folder)
+    try:
+        part.mkdir()
+        yield part
+        for content in sorted(part.rglob("*"), reverse=True):  # what a folder holds before the folder
+            _flush(content)
+        _flush(part)
+        with suppress(OSError):
+            folder.rmdir()  # an empty one: Windows does not rename onto it
+        try:
+            os.replace(part, folder)
+        except OSError:
+            if folder.is_dir() and any(folder.iterdir()):
+                raise AlreadyThere(f"{folder} was made by another process in the meantime.") from None
+            raise
+        _flush(folder.parent)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 @contextmanager
@@ -53,23 +89,46 @@ def alone(path: Path, what: str) -> Iterator[None]:
         except (BlockingIOError, FileNotFoundError):
             held = False
         if not held:
-            raise UsageError(f"another process is at {what}: wait for it, or choose another folder.")
+            raise UsageError(f"another process is at {what}: wait for it, or choose another place.")
         try:
             yield
         finally:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """For one process at a time that writes the file or folder `path`. The lock lies beside `path`, which need not be
+    there yet; what a killed process left of writing it is removed."""
+    path = path.resolve()
+    with alone(path.with_name(f".{path.name}.lock"), str(path)):
+        for part in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.part"):
+            _remove(part)
+        yield
+
+
 def sweep(folder: Path) -> None:
-    """Remove what a killed process was writing when it was killed."""
-    for beside in folder.glob(".*.part"):
-        beside.unlink()
+    """Remove what a killed process was writing into `folder` when it was killed."""
+    for part in folder.glob(".*.part"):
+        _remove(part)
 
 
-def _flush_folder(folder: Path) -> None:
-    """Make the rename itself survive a power cut, where the system can flush a folder."""
+def _part(path: Path) -> Path:
+    """A new place beside `path` to write to, with a name of its own for every writer."""
+    return path.with_name(f".{path.name}.{token_hex(4)}.part")
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part)
+    else:
+        part.unlink(missing_ok=True)
+
+
+def _flush(path: Path) -> None:
+    """Make what is in a file, or the renames in a folder, survive a power cut, where the system can flush it."""
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(path, os.O_RDONLY)
     except OSError:
         return
     try:

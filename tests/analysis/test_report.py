@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from matplotlib.font_manager import fontManager
 
 import transher
 from transher.analysis import cases, ellipse, entity_map, page, probabilities, scores, translations
@@ -27,13 +28,28 @@ from transher.graph.vocabulary import Vocabulary
 from transher.runs.run import Run
 
 QUICK = [
-    "model.k=30", "training.steps=80", "training.batch=256", "training.negatives=32", "training.lr=2e-2",
-    "validation.every=40", "validation.sample=50", "validation.record_gradients=true", "validation.report_every=20",
-]  # fmt: skip
+    "model.k=30",
+    "training.steps=80",
+    "training.batch=256",
+    "training.negatives=32",
+    "training.lr=2e-2",
+    "validation.every=40",
+    "validation.sample=50",
+    "validation.record_gradients=true",
+    "validation.report_every=20",
+]
 PICTURES = {
-    "results", "types", "reliability", "curves", "gradients", "translations", "translation-norms", "patterns",
-    "entity-map", "ellipse",
-}  # fmt: skip
+    "results",
+    "types",
+    "reliability",
+    "curves",
+    "gradients",
+    "translations",
+    "translation-norms",
+    "patterns",
+    "entity-map",
+    "ellipse",
+}
 
 
 @pytest.fixture(scope="module")
@@ -150,7 +166,7 @@ def test_names_are_drawn_as_they_are(runs: list[Run]) -> None:
 
 def test_letters_that_the_font_lacks_come_from_fonts_that_are_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     installed = [SimpleNamespace(name=name) for name in ("Comic Sans", "Droid Sans Fallback", "DejaVu Sans")]
-    monkeypatch.setattr(page.fontManager, "ttflist", installed)
+    monkeypatch.setattr(fontManager, "ttflist", installed)
     assert page._fonts.__wrapped__() == ["DejaVu Sans", "Droid Sans Fallback"]
 
 
@@ -170,11 +186,15 @@ def test_the_papers_queries_are_asked_where_the_graph_has_them(runs: list[Run]) 
     assert cases.paper_cases(runs[0].graph) == []
     asked = paper()["cases"][0]
 
-    names = [asked["head"], asked["answer"]]
+    names, empty = [asked["head"], asked["answer"]], np.zeros((0, 3), dtype=np.int32)
     graph = Graph(
-        "film", Vocabulary("entity", pa.array(names)), Vocabulary("relation", pa.array([asked["relation"]])),
-        *(np.zeros((0, 3), dtype=np.int32) for _ in range(3)),
-    )  # fmt: skip
+        "film",
+        Vocabulary("entity", pa.array(names)),
+        Vocabulary("relation", pa.array([asked["relation"]])),
+        empty,
+        empty,
+        empty,
+    )
     assert cases.paper_cases(graph) == [cases.Case(0, 0, 1, "tail")]
 
 

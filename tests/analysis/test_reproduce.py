@@ -77,7 +77,7 @@ def test_what_is_finished_is_not_trained_again(reproduced: Path, tmp_path: Path)
     assert json.loads(written[0].read_text("utf-8"))["metrics"] == json.loads(before)["metrics"]
 
 
-def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
+def test_what_was_interrupted_is_resumed(tmp_path: Path) -> None:
     class Killed(Exception):
         pass
 
@@ -91,7 +91,7 @@ def test_what_was_interrupted_goes_on(tmp_path: Path) -> None:
         reproduce.reproduce(wanted, tmp_path, tmp_path / "results", watcher=Killer())
     states = []
     reproduce.reproduce(wanted, tmp_path, tmp_path / "results", started=lambda _, state: states.append(state))
-    assert states == ["go on"]
+    assert states == ["resume"]
 
 
 def test_a_folder_with_another_recipe_is_not_taken_for_this_one(reproduced: Path, tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_what_is_no_killed_training_is_not_removed(reproduced: Path, tmp_path: P
     folder = tmp_path / wanted[0].name
     shutil.copytree(reproduced / wanted[0].name, folder)
     (folder / "recipe.toml").unlink()
-    with pytest.raises(UsageError, match="no whole run"):
+    with pytest.raises(UsageError, match="already there"):
         reproduce.reproduce(wanted, tmp_path, tmp_path / "results")
     assert (folder / "model.safetensors").is_file()
 

@@ -40,8 +40,10 @@ def test_parquet_has_embeddings_triples_and_statistics(run: transher.Run, tmp_pa
     assert np.array_equal(np.stack(entities["embedding"].tolist()), rows(run))
     triples = pd.read_parquet(tmp_path / "out" / "triples.parquet")
     assert triples["split"].value_counts().to_dict() == {
-        "train": len(run.graph.train), "valid": len(run.graph.valid), "test": len(run.graph.test),
-    }  # fmt: skip
+        "train": len(run.graph.train),
+        "valid": len(run.graph.valid),
+        "test": len(run.graph.test),
+    }
     statistics = pd.read_parquet(tmp_path / "out" / "relation_statistics.parquet")
     assert statistics["triples"].sum() == len(triples)
     assert statistics["type"].tolist() == ["1-to-1"] * 3
@@ -86,8 +88,9 @@ def test_answers_are_those_of_predict(run: transher.Run, tmp_path: Path) -> None
     answers = pq.read_table(tmp_path / "out" / "answers.parquet").to_pandas()
     assert len(answers) == 2 * 4 * len(run.graph.test)
     mine = answers[(answers["test_triple"] == 1) & (answers["side"] == "tail")]
-    head, relation, tail = (f"{letter}{id:0{width}}" for letter, id, width in zip(
-        "ere", run.graph.test[1], (3, 1, 3), strict=True))  # fmt: skip
+    head, relation, tail = (
+        f"{letter}{id:0{width}}" for letter, id, width in zip("ere", run.graph.test[1], (3, 1, 3), strict=True)
+    )
     expected = run.predict(head=head, relation=relation, top=4)
     assert mine["tail"].tolist() == expected["tail"].tolist()
     assert mine["probability"].tolist() == pytest.approx(expected["probability"].tolist())

@@ -1,13 +1,11 @@
-"""A real process, really killed: what is on disk stays whole, and the training goes on to the same end."""
+"""A real process that is really killed or stopped, at a given file: what is on disk stays whole, and the training is
+resumed to the same end. `test_faults` has every operation, within one process."""
 
 from __future__ import annotations
 
-import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,30 +14,53 @@ import torch
 import transher
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE, load_state, read_tensors
 
-# A table of some megabytes and a checkpoint a step, so that many a kill falls into a write.
-SETTINGS = [
-    "--set", "model.k=800", "--set", "training.steps=60", "--set", "training.batch=64", "--set", "training.negatives=8",
-    "--set", "validation.every=3", "--set", "validation.sample=20", "--set", "validation.checkpoint_minutes=0.00001",
-]  # fmt: skip
+SETTINGS = (
+    "model.k=32",
+    "training.steps=12",
+    "training.batch=64",
+    "training.negatives=8",
+    "validation.every=3",
+    "validation.sample=20",
+    "validation.checkpoint_minutes=0.00001",
+)
+
+# The command line in a process that sends itself a signal just before a file takes its place for the n-th time.
+COMMAND = """
+import os, sys
+from transher.cli.main import main
+
+name, count, number, *arguments = sys.argv[1:]
+replace, left = os.replace, int(count)
+
+def signalling(source, target):
+    global left
+    left -= str(target).endswith(name)
+    if left == 0:
+        left = -1
+        os.kill(os.getpid(), int(number))
+    replace(source, target)
+
+os.replace = signalling
+main(arguments)
+"""
 
 
-def start(folder: Path, *more: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "transher", "train", "world", "--out", str(folder), "--threads", "1", *more]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ)
+def transher_train(folder: Path, *more: str, name: str = "nothing", count: int = 1, number: int = 0) -> tuple[int, str]:
+    """Exit code and standard error of a training that gets the signal `number` at the `count`-th file `name`."""
+    arguments = ["train", *more, "--out", str(folder), "--threads", "1"]
+    command = [sys.executable, "-c", COMMAND, name, str(count), str(number), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
 
 
-def wait_for(path: Path, process: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + 120
-    while not path.exists() and process.poll() is None and time.monotonic() < until:
-        time.sleep(0.005)
+BEGIN = ("world", *(part for setting in SETTINGS for part in ("--set", setting)))
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole") / "run"
-    process = start(folder, *SETTINGS)
-    _, errors = process.communicate(timeout=300)
-    assert process.returncode == 0, errors.decode()
+    code, errors = transher_train(folder, *BEGIN)
+    assert code == 0, errors
     return folder
 
 
@@ -48,45 +69,34 @@ def assert_same_end(folder: Path, whole: Path) -> None:
         mine, theirs = read_tensors(folder / name)[0], read_tensors(whole / name)[0]
         assert set(mine) == set(theirs)
         assert all(torch.equal(mine[key], theirs[key]) for key in mine)
-    assert transher.load(folder).saved_evaluation()["overall"] == transher.load(whole).saved_evaluation()["overall"]  # type: ignore[index]
+    assert transher.load(folder).kept_metrics()["overall"] == transher.load(whole).kept_metrics()["overall"]  # type: ignore[index]
 
 
-def test_sigkill_at_any_time_leaves_a_checkpoint_that_goes_on_to_the_same_weights(whole: Path, tmp_path: Path) -> None:
+def test_sigkill_leaves_a_checkpoint_that_is_resumed_to_the_same_weights(whole: Path, tmp_path: Path) -> None:
     folder = tmp_path / "killed"
-    chance = random.Random(0)
-    process = start(folder, *SETTINGS)
-    kills = 0
-    for _ in range(6):
-        wait_for(folder / STATE_FILE, process)
-        time.sleep(chance.uniform(0, 0.6) if kills == 0 else chance.uniform(2.5, 3.5))
-        if process.poll() is not None:
-            break
-        process.kill()
-        process.wait()
-        kills += 1
+    kills = [(STATE_FILE, 3), (MODEL_FILE, 2), (STATE_FILE, 1), ("evaluation.json", 1), ("manifest.json", 1)]
+    more = BEGIN
+    for name, count in kills:
+        code, errors = transher_train(folder, *more, name=name, count=count, number=signal.SIGKILL)
+        assert code == -signal.SIGKILL, errors
         load_state(folder)  # raises if the kill broke it
         read_tensors(folder / MODEL_FILE)
-        assert not (folder / "manifest.json").exists()
         assert transher.load(folder).manifest is None
-        process = start(folder, "--resume")
-    _, errors = process.communicate(timeout=300)
-    assert kills > 0
-    assert process.returncode == 0, errors.decode()
+        assert list(folder.glob(".*.part"))
+        more = ("--resume",)
+    code, errors = transher_train(folder, "--resume")
+    assert code == 0, errors
     assert not list(folder.glob(".*.part"))
     assert_same_end(folder, whole)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_saves_says_so_and_goes_on(whole: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_ctrl_c_saves_says_so_and_can_be_resumed(whole: Path, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "stopped"
-    process = start(folder, *SETTINGS)
-    wait_for(folder / STATE_FILE, process)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 130
-    assert "everything is saved" in errors.decode()
-    assert "Traceback" not in errors.decode()
-    process = start(folder, "--resume")
-    process.communicate(timeout=300)
-    assert process.returncode == 0
+    code, errors = transher_train(folder, *BEGIN, name=STATE_FILE, count=2, number=number)
+    assert code == 130
+    assert "everything is saved" in errors
+    assert "Traceback" not in errors
+    code, errors = transher_train(folder, "--resume")
+    assert code == 0, errors
     assert_same_end(folder, whole)

@@ -18,9 +18,15 @@ from transher.training.recipe import Recipe
 from transher.training.watcher import SearchWatcher
 
 BASE = Recipe().with_settings(
-    ["model.k=8", "training.steps=40", "training.batch=32", "training.negatives=8", "validation.every=10",
-     "validation.report_every=5"]
-)  # fmt: skip
+    [
+        "model.k=8",
+        "training.steps=40",
+        "training.batch=32",
+        "training.negatives=8",
+        "validation.every=10",
+        "validation.report_every=5",
+    ]
+)
 SPACE = [Range.parse(text, Recipe()) for text in ("training.lr=log:1e-4:1e-1", "model.init=U_N_N,N_U_N")]
 
 

@@ -21,9 +21,15 @@ from transher.training.placement import place
 from transher.training.recipe import Recipe
 
 QUICK = Recipe().with_settings(
-    ["model.k=16", "training.steps=400", "training.batch=64", "training.negatives=16", "training.lr=0.02",
-     "validation.every=200"]
-)  # fmt: skip
+    [
+        "model.k=16",
+        "training.steps=400",
+        "training.batch=64",
+        "training.negatives=16",
+        "training.lr=0.02",
+        "validation.every=200",
+    ]
+)
 
 
 def table(*triples: tuple[str, str, str]) -> pa.Table:
@@ -100,8 +106,16 @@ def test_an_update_keeps_old_rows_in_place_and_answers_about_new_ones(run: trans
 
 def test_the_optimiser_goes_on_where_it_was(run: transher.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seen before the first step, from the checkpoint that the training starts with."""
-    monkeypatch.setattr("transher.runs.run.finish", lambda folder, trainer, watcher, report: report(trainer.scorer))
-    update(run, NEW, tmp_path / "new")
+
+    class Stopped(Exception):
+        pass
+
+    def stop(*_: object) -> None:
+        raise Stopped
+
+    monkeypatch.setattr("transher.runs.update.train_to_end", stop)
+    with pytest.raises(Stopped):
+        update(run, NEW, tmp_path / "new")
     old, progress = load_state(run.folder)
     new, started = load_state(tmp_path / "new")
     count = len(run.graph.entities)

@@ -29,9 +29,18 @@ TYPE_MARKERS = dict(zip(("1-to-1", "1-to-N", "N-to-1", "N-to-N"), MARKERS, stric
 
 # For letters that matplotlib's own font lacks, such as Chinese or Japanese: those of these that are installed.
 _WIDE_FONTS = (
-    "Noto Sans CJK SC", "Noto Sans CJK JP", "Droid Sans Fallback", "WenQuanYi Zen Hei", "WenQuanYi Micro Hei",
-    "PingFang SC", "Hiragino Sans", "Microsoft YaHei", "Arial Unicode MS", "Noto Sans Devanagari", "Nirmala UI",
-)  # fmt: skip
+    "Noto Sans CJK SC",
+    "Noto Sans CJK JP",
+    "Droid Sans Fallback",
+    "WenQuanYi Zen Hei",
+    "WenQuanYi Micro Hei",
+    "PingFang SC",
+    "Hiragino Sans",
+    "Microsoft YaHei",
+    "Arial Unicode MS",
+    "Noto Sans Devanagari",
+    "Nirmala UI",
+)
 
 _LOOK: dict[str, Any] = {
     "font.size": 10,
@@ -71,7 +80,7 @@ class Subject:
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        return self.run.evaluation()
+        return self.run.kept_evaluation() or self.run.evaluate()
 
 
 @dataclass(frozen=True)

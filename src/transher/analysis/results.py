@@ -15,6 +15,7 @@ from transher.files import write_text
 from transher.models import build_model
 from transher.models.model import Model
 from transher.runs.run import Run, load
+from transher.training.history import read_history
 from transher.training.recipe import Recipe
 
 KINDS = ("run", "comparison")
@@ -33,7 +34,7 @@ def record(
 ) -> Path:
     """Write the result of a finished run into `results_folder`, and give the file's path."""
     run = load(run_folder)
-    evaluation = run.saved_evaluation()
+    evaluation = run.kept_metrics()
     if run.manifest is None or evaluation is None:
         raise UsageError(f"{run_folder} has no result to record: its training is not finished, or had no test triples.")
     recipe, cost = run.recipe, run.manifest["cost"]
@@ -159,8 +160,6 @@ def _validation(run: Run) -> float | None:
     what OGB's leaderboard has, and a training looks at a sample."""
     if "valid" in run.graph.candidates:
         return float(run.evaluate("valid").overall.mrr)
-    from transher.training.history import read_history
-
     values = [line["mrr"] for line in read_history(run.folder) if line["kind"] == "validation"]
     return max(values) if values else None
 

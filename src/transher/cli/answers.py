@@ -1,7 +1,8 @@
-"""The commands that make answers usable: complete, explain, update, export."""
+"""The commands that answer: predict, score, explain, complete."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,88 @@ from transher.cli.options import (
     as_json,
     base_rate_option,
     load_run,
+    out_option,
     print_json,
     run_argument,
     threads_option,
     use_threads,
 )
+from transher.errors import UsageError
+
+
+@click.command()
+@run_argument
+@click.option("--head", help="Name or identifier of the head.")
+@click.option("--relation", help="Name or identifier of the relation.")
+@click.option("--tail", help="Name or identifier of the tail.")
+@click.option("--top", type=click.IntRange(min=1), default=10, show_default=True, help="How many answers.")
+@click.option(
+    "--known",
+    type=click.Choice(["hide", "mark"]),
+    default="mark",
+    show_default=True,
+    help="What to do with answers that the graph has already.",
+)
+@click.option(
+    "--with",
+    "facts_file",
+    type=click.Path(path_type=Path),
+    metavar="FACTS",
+    help="Triples to take into account: entities that the run does not know are placed by them.",
+)
+@base_rate_option
+@threads_option
+@as_json
+def predict(
+    run_folder: Path,
+    head: str | None,
+    relation: str | None,
+    tail: str | None,
+    top: int,
+    known: Any,
+    facts_file: Path | None,
+    base_rate: float | None,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Answer a query: give two of --head, --relation and --tail."""
+    from transher.cli.display import note, print_answers
+
+    if sum(part is not None for part in (head, relation, tail)) != 2:
+        raise UsageError("give two of --head, --relation and --tail; the third is what is asked for.")
+    use_threads(threads)
+    run = load_run(run_folder)
+    if facts_file is not None:
+        from transher.graph import read_triples
+        from transher.runs.update import with_facts
+
+        known_entities = len(run.graph.entities)
+        run = with_facts(run, read_triples(facts_file))
+        placed = run.graph.entities.identifiers[known_entities:].to_pylist()
+        note(f"Placed by the facts given: {', '.join(placed) or 'nothing, since the run knows all of their entities'}.")
+    answers = run.predict(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
+    if as_json:
+        print_json(answers.to_dict("records"))
+    else:
+        print_answers(answers, "tail" if tail is None else "head" if head is None else "relation")
+
+
+@click.command()
+@run_argument
+@click.argument("triples_file", metavar="TRIPLES_FILE", type=click.Path(path_type=Path))
+@base_rate_option
+@threads_option
+@as_json
+def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads: int | None, as_json: bool) -> None:
+    """Score triples from a file, given in names or identifiers: tab-separated on standard output."""
+    from transher.graph import read_triples
+
+    use_threads(threads)
+    scores = load_run(run_folder).score(read_triples(triples_file), base_rate)
+    if as_json:
+        print_json(scores.to_dict("records"))
+    else:
+        scores.to_csv(sys.stdout, sep="\t", index=False)
 
 
 @click.command()
@@ -38,7 +116,7 @@ def explain(
     as_json: bool,
 ) -> None:
     """Show what in the graph speaks for a triple and what against it."""
-    from transher.cli.display_answers import print_evidence
+    from transher.cli.display import print_evidence
 
     use_threads(threads)
     evidence = load_run(run_folder).explain(head, relation, tail, limit=limit, base_rate=base_rate)
@@ -50,7 +128,7 @@ def explain(
 
 @click.command()
 @run_argument
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="File to write: .tsv, .csv, .parquet, .nt.")
+@out_option("File to write: .tsv, .csv, .parquet, .nt.")
 @click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
 @click.option("--entity", help="Only facts about this entity.")
 @click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
@@ -78,13 +156,14 @@ def complete(
     Ctrl-C saves where the search stands; the same command resumes it.
     """
     from transher.answering.missing import wanted_facts
-    from transher.cli.display import progress_bar
-    from transher.cli.display_answers import print_completion
+    from transher.cli.display import print_completion
+    from transher.cli.progress import progress_bar
+    from transher.files import writing
 
     use_threads(threads)
     run = load_run(run_folder)
     wanted = wanted_facts(run.graph, relations, best, above, any_entity, base_rate, entity)
-    with progress_bar("completing", "of all pairs") as update:
+    with writing(out), progress_bar("completing", "of all pairs") as update:
         summary = run.complete_to_file(out, wanted, evidence=evidence, progress=update)
     if as_json:
         print_json(summary.to_dict())
@@ -92,51 +171,4 @@ def complete(
         print_completion(summary)
 
 
-@click.command()
-@run_argument
-@click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder for the new run; new or empty.")
-@click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
-@threads_option
-@as_json
-def update(
-    run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
-) -> None:
-    """Let new triples, entities and relations join a trained run, and say how old answers moved."""
-    from transher.cli.display import TrainingDisplay
-    from transher.cli.display_answers import print_update
-    from transher.graph import read_triples
-    from transher.runs.update import update as update_run
-
-    use_threads(threads)
-    run, triples = load_run(run_folder), read_triples(triples_file)
-    with TrainingDisplay() as display:
-        _, report = update_run(run, triples, out, steps=steps, watcher=display)
-    if as_json:
-        print_json({"run": str(out), **report.to_dict()})
-    else:
-        print_update(str(out), report)
-
-
-@click.command()
-@run_argument
-@click.option("--to", required=True, type=click.Choice(["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]),
-              help="Parquet also has the triples and the graph's statistics.")  # fmt: skip
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="Folder to write; new or empty.")
-@click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
-@threads_option
-@as_json
-def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: int | None, as_json: bool) -> None:
-    """Write a run's embeddings and vocabulary for other tools."""
-    from transher.cli.display import note
-    from transher.runs.export import export as export_run
-
-    use_threads(threads)
-    files = export_run(load_run(run_folder), to, out, answers=answers or 0)
-    if as_json:
-        print_json([str(file) for file in files])
-    else:
-        note(f"Written to {out}: {', '.join(file.name for file in files)}.")
-
-
-COMMANDS = (complete, explain, export, update)
+COMMANDS = (predict, score, explain, complete)

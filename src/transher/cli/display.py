@@ -1,35 +1,24 @@
-"""What people see in the terminal: tables on standard output, progress on standard error."""
+"""What people see of a result: tables and sentences on standard output, notes on standard error."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    Progress,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
-
-from transher.training.watcher import Report, SearchWatcher, Watcher
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from transher.answering.completion import CompletionSummary
+    from transher.answering.evidence import Evidence
     from transher.evaluation.reliability import CalibrationReport
     from transher.evaluation.significance import Comparison
     from transher.graph.statistics import GraphStatistics
+    from transher.runs.movement import UpdateReport
+    from transher.runs.search import Outcome, Range
     from transher.training.recipe import Recipe
 
 OUTPUT = Console(highlight=False)
@@ -53,17 +42,32 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
     OUTPUT.print(table)
 
 
-def print_metrics(title: str, rows: dict[str, dict[str, Any]]) -> None:
-    """One line of metrics for each name; where there is an interval for the MRR, it stands behind it."""
+def print_evaluation(title: str, evaluation: dict[str, Any], by: str | None = None) -> None:
+    """The metrics of both sides together, and a line for each side, relation type or relation; where there is an
+    interval for the MRR, it stands behind it."""
+    rows = {"both sides": evaluation["overall"]}
+    if by == "type":
+        for side, types in evaluation["by_type"].items():
+            rows |= {f"{side} {kind}": metrics for kind, metrics in types.items()}
+    else:
+        rows |= evaluation["by_relation" if by == "relation" else "by_side"]
     print_table(
         title,
         ["", "MRR", "95 % interval", "MR", "H@1", "H@3", "H@10", "queries"],
         (
-            (name, f"{row['mrr']:.4f}", _interval(row["intervals"].get("mrr")), f"{row['mr']:.1f}",
-             f"{row['hits@1']:.4f}", f"{row['hits@3']:.4f}", f"{row['hits@10']:.4f}", f"{row['count']:,}")
+            (
+                name,
+                f"{row['mrr']:.4f}",
+                _interval(row["intervals"].get("mrr")),
+                f"{row['mr']:.1f}",
+                f"{row['hits@1']:.4f}",
+                f"{row['hits@3']:.4f}",
+                f"{row['hits@10']:.4f}",
+                f"{row['count']:,}",
+            )
             for name, row in rows.items()
         ),
-    )  # fmt: skip
+    )
 
 
 def print_comparison(first: str, second: str, comparison: Comparison) -> None:
@@ -82,24 +86,6 @@ def print_comparison(first: str, second: str, comparison: Comparison) -> None:
             ("better / worse / equal", f"{comparison.better:.1%} / {comparison.worse:.1%} / {comparison.equal:.1%}"),
         ],
     )
-
-
-def print_answers(answers: pd.DataFrame, asked: str) -> None:
-    """Ranked answers under the query that they answer."""
-    if not len(answers):
-        OUTPUT.print("No answers: everything that fits is known already.")
-        return
-    first = answers.iloc[0]
-    query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
-    print_table(
-        f"({query})",
-        ["", "answer", "identifier", "score", "probability", ""],
-        (
-            (str(row["rank"]), row[asked], row["identifier"], f"{row['score']:.3f}",
-             f"{row['probability']:.1%}" if "probability" in row else "", "known" if row["known"] else "")
-            for row in answers.to_dict("records")
-        ),
-    )  # fmt: skip
 
 
 def print_calibration(report: CalibrationReport) -> None:
@@ -121,10 +107,6 @@ def print_calibration(report: CalibrationReport) -> None:
             for bin in report.after.bins
         ),
     )
-
-
-def _interval(interval: Sequence[float] | None) -> str:
-    return "" if interval is None else f"{interval[0]:.4f}–{interval[1]:.4f}"
 
 
 def print_statistics(statistics: GraphStatistics) -> None:
@@ -185,6 +167,134 @@ def print_recipe(recipe: Recipe, reason: str) -> None:
         MESSAGES.print(f"  [bold]{section}[/bold] {shown}", soft_wrap=False)
 
 
+def print_search(found: Outcome, space: Sequence[Range]) -> None:
+    """The best settings, and how much each matters."""
+    rows = []
+    for part in space:
+        value, importance = part.value_in(found.recipe), found.importance.get(part.key)
+        shown = str(value) if isinstance(value, str) else f"{value:.4g}"
+        rows.append((part.key, shown, "" if importance is None else f"{importance:.0%}"))
+    print_table(
+        f"Best of {found.finished} finished and {found.pruned} pruned trials: validation MRR {found.mrr:.4f}",
+        ["setting", "best", "importance"],
+        rows,
+    )
+
+
+def print_answers(answers: pd.DataFrame, asked: str) -> None:
+    """Ranked answers under the query that they answer."""
+    if not len(answers):
+        OUTPUT.print("No answers: everything that fits is known already.")
+        return
+    first = answers.iloc[0]
+    query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
+    print_table(
+        f"({query})",
+        ["", "answer", "identifier", "score", "probability", ""],
+        (
+            (
+                str(row["rank"]),
+                row[asked],
+                row["identifier"],
+                f"{row['score']:.3f}",
+                f"{row['probability']:.1%}" if "probability" in row else "",
+                "known" if row["known"] else "",
+            )
+            for row in answers.to_dict("records")
+        ),
+    )
+
+
+def print_evidence(evidence: Evidence) -> None:
+    """From the strongest reason to the other answers."""
+    from transher.answering.evidence import fact_in_words, rule_in_words, steps_in_words
+
+    def say(text: str = "") -> None:
+        OUTPUT.print(text, markup=False, soft_wrap=True)
+
+    say(fact_in_words(evidence.fact))
+    probability = "" if evidence.probability is None else f"probability {evidence.probability:.1%}, "
+    say(
+        f"{probability}score {evidence.score:.3f}; among answers that the graph lacks it is number "
+        f"{evidence.ranks['tail']:,} of the tails and {evidence.ranks['head']:,} of the heads."
+    )
+    if evidence.known:
+        say("The graph has this fact: what follows is what else supports it.")
+    say("\nFacts that lead there")
+    for rule in evidence.rules:
+        say(f"  {steps_in_words(rule.examples[0])}")
+        more = f"; {rule.paths:,} such paths" if rule.paths > 1 else ""
+        say(f"      {rule.kind}: {rule_in_words(rule)} ({rule.confidence:.0%}){more}")
+    if not evidence.rules:
+        say("  none of at most three steps")
+    if evidence.against:
+        say("\nAgainst it")
+        for reason in evidence.against:
+            say(f"  {reason}")
+    print_table(
+        "\nSimilar entities with such a fact",
+        ["fact", "similarity"],
+        ((fact_in_words(similar.fact), f"{similar.similarity:.2f}") for similar in evidence.similar),
+    )
+    print_table(
+        "Known facts that moved the score most",
+        ["fact", "size", "share"],
+        ((fact_in_words(one.fact), f"{one.size:+.2f}", f"{one.share:.1%}") for one in evidence.influences),
+    )
+    print_table(
+        "Other answers",
+        ["fact", "score", "probability", ""],
+        (
+            (
+                fact_in_words(other.fact),
+                f"{other.score:.3f}",
+                "" if other.probability is None else f"{other.probability:.1%}",
+                "known" if other.known else "",
+            )
+            for other in evidence.alternatives
+        ),
+    )
+
+
+def print_completion(summary: CompletionSummary) -> None:
+    """Where the facts are and how probable."""
+    spread = ""
+    if summary.highest_probability is not None and summary.lowest_probability is not None:
+        spread = f", with probabilities from {summary.highest_probability:.1%} to {summary.lowest_probability:.1%}"
+    OUTPUT.print(
+        f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
+        f"are in {summary.out}.",
+        markup=False,
+    )
+
+
+def print_update(out: str, report: UpdateReport) -> None:
+    """What joined a run, and how far old answers moved."""
+    OUTPUT.print(
+        f"{report.added:,} triples joined ({report.already_known:,} were known), with {report.new_relations:,} new "
+        f"relations and {report.new_entities:,} new entities ({', '.join(report.examples) or 'none'}"
+        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}.",
+        markup=False,
+    )
+    if report.mrr_before is None or report.mrr_after is None:
+        return
+    print_table(
+        f"Old test queries ({report.queries:,})",
+        ["", ""],
+        [
+            ("MRR before", f"{report.mrr_before:.4f}"),
+            ("MRR after", f"{report.mrr_after:.4f}"),
+            ("better / worse / equal", f"{report.better:.1%} / {report.worse:.1%} / {report.equal:.1%}"),
+            ("median change of rank, in doublings", f"{report.median_shift:.2f}"),
+            ("similarity of old rows to what they were", f"{report.row_similarity:.4f}"),
+        ],
+    )
+
+
+def _interval(interval: Sequence[float] | None) -> str:
+    return "" if interval is None else f"{interval[0]:.4f}–{interval[1]:.4f}"
+
+
 def _number(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
@@ -193,115 +303,3 @@ def _number(value: object) -> str:
 
 def _looks_numeric(text: str) -> bool:
     return text == "" or text.replace(",", "").replace("%", "").lstrip("+-−").replace(".", "", 1).isdigit()
-
-
-@contextmanager
-def progress_bar(what: str, unit: str = "") -> Iterator[Any]:
-    """A bar for callbacks of the form (done, total)."""
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn(unit), TimeRemainingColumn(),
-        console=MESSAGES, transient=True,
-    ) as progress:  # fmt: skip
-        task = progress.add_task(what, total=None)
-
-        def update(done: int, total: int) -> None:
-            progress.update(task, completed=done, total=total)
-
-        yield update
-
-
-@contextmanager
-def download_bar() -> Iterator[Any]:
-    """A bar for a download, if there is one: callbacks of the form (file, done, total or None)."""
-    with Progress(
-        TextColumn("downloading {task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(),
-        TimeRemainingColumn(), console=MESSAGES, transient=True,
-    ) as progress:  # fmt: skip
-        tasks: dict[str, TaskID] = {}
-
-        def update(file: str, done: int, total: int | None) -> None:
-            if file not in tasks:
-                tasks[file] = progress.add_task(file, total=total)
-            progress.update(tasks[file], completed=done, total=total)
-
-        yield update
-
-
-class TrainingDisplay(Watcher):
-    """A bar with loss, speed and time left, and a line for each validation."""
-
-    def __enter__(self) -> TrainingDisplay:
-        self._progress = Progress(
-            TextColumn("training"), BarColumn(), TextColumn("{task.completed}/{task.total} steps"),
-            TextColumn("{task.fields[numbers]}"), TimeElapsedColumn(), TextColumn("{task.fields[left]}"),
-            console=MESSAGES,
-        )  # fmt: skip
-        self._progress.start()
-        self._task: TaskID | None = None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def report(self, report: Report) -> None:
-        if self._task is None:
-            self._task = self._progress.add_task("", total=report.steps, numbers="", left="")
-        self._progress.update(
-            self._task,
-            completed=report.step,
-            numbers=f"loss {report.loss:.4f} · {report.triples_per_second:,.0f} triples/s",
-            left=f"{_span(report.seconds_left)} left",
-        )
-
-    def validated(self, step: int, mrr: float, best: bool) -> None:
-        self._progress.print(f"step {step:>7,}  validation MRR {mrr:.4f}{'  (best)' if best else ''}")
-
-
-class SearchDisplay(SearchWatcher):
-    """A bar for the trial at hand, and a line for each that has ended."""
-
-    def __init__(self, minutes: float | None) -> None:
-        self._ends = None if minutes is None else time.monotonic() + 60 * minutes
-        self._best: float | None = None
-        self._settings: dict[int, str] = {}
-
-    def __enter__(self) -> SearchDisplay:
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=MESSAGES
-        )
-        self._progress.start()
-        self._task = self._progress.add_task("searching", total=None, left="")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def opened(self, best: float | None) -> None:
-        self._best = best
-
-    def started(self, number: int, settings: dict[str, Any]) -> None:
-        shown = (
-            f"{key.partition('.')[2]}={value:.3g}" if isinstance(value, float) else f"{key.partition('.')[2]}={value}"
-            for key, value in settings.items()
-        )
-        self._settings[number] = " ".join(shown)
-        self._progress.update(self._task, description=f"trial {number}", completed=0)
-
-    def progressed(self, number: int, step: int, steps: int) -> None:
-        left = "" if self._ends is None else f"{_span(max(0.0, self._ends - time.monotonic()))} left"
-        self._progress.update(self._task, completed=step, total=steps, left=left)
-
-    def ended(self, number: int, mrr: float | None, how: str) -> None:
-        figure = "      " if mrr is None else f"{mrr:.4f}"
-        best = mrr is not None and (self._best is None or mrr > self._best)
-        self._best = mrr if best else self._best
-        mark = "  (best)" if best else ""
-        self._progress.print(
-            f"trial {number:>3}  {figure}  {how}{mark}  {self._settings.get(number, '')}", markup=False
-        )
-
-
-def _span(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} min" if hours else f"{minutes}:{rest:02}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from errno import ENOSPC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,7 +45,7 @@ class Commands(click.Group):
         except OSError as error:
             if isinstance(error, BrokenPipeError):
                 raise
-            remedy = " What was saved before is whole: free some space and go on." if error.errno == ENOSPC else ""
+            remedy = " What was saved before is whole: free some space and resume." if error.errno == ENOSPC else ""
             where = f"{error.filename}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
 
@@ -59,15 +59,38 @@ READING_OPTIONS = (
 )
 
 
+RECIPE_OPTIONS = (
+    click.option("--model", help="Name of the model; TranSHER by default."),
+    click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file."),
+    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000."),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random."),
+)
+
+
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a graph of one's own may need to be read; benchmarks need none of it."""
-    for option in reversed(READING_OPTIONS):
+    return _with(READING_OPTIONS, command)
+
+
+def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What `choose_recipe` takes."""
+    return _with(RECIPE_OPTIONS, command)
+
+
+def _with(options: Sequence[Callable[..., Any]], command: Callable[..., None]) -> Callable[..., None]:
+    for option in reversed(options):
         command = option(command)
     return command
 
 
+def out_option(help: str) -> Callable[..., Any]:
+    """Where a command writes."""
+    return click.option("--out", required=True, type=click.Path(path_type=Path), help=help)
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
+split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
 base_rate_option = click.option(
     "--base-rate",
@@ -84,14 +107,15 @@ def load_run(folder: Path) -> Run:
     if run.manifest is None:
         note(
             f"{folder} is not finished: these are its best weights so far. "
-            f"Go on with: transher train --out {folder} --resume"
+            f"Resume with: transher train --out {folder} --resume"
         )
     return run
 
 
 def open_graph(name: str, reading: dict[str, Any]) -> Graph:
     """The graph that an argument names, with `reading` options for one of the user's own."""
-    from transher.cli.display import download_bar, note
+    from transher.cli.display import note
+    from transher.cli.progress import download_bar
     from transher.graph import load_graph
 
     given = {key: value for key, value in reading.items() if value is not None}
@@ -134,6 +158,23 @@ def use_threads(count: int | None) -> None:
 
         torch.set_num_threads(count)
         pyarrow.set_cpu_count(count)
+
+
+def refuse_run_folder(folder: Path, what: str) -> None:
+    from transher.runs.folder import RECIPE_FILE
+
+    if (folder / RECIPE_FILE).is_file():
+        raise UsageError(f"{folder} holds a run, and {what} would be strewn among its files: name another folder.")
+
+
+def require(module: str, extra: str, what: str) -> None:
+    """Refuse what needs a package that is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec(module) is None:
+        raise UsageError(
+            f"{what} needs {module}, which is not installed: pip install '.[{extra}]' in the project's folder."
+        )
 
 
 def print_json(value: Any) -> None:

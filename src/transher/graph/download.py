@@ -5,18 +5,18 @@ from __future__ import annotations
 import hashlib
 import shutil
 import tarfile
-import tempfile
 import urllib.error
 import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPException, IncompleteRead
 from pathlib import Path, PurePosixPath
 from typing import IO
 
 from transher.errors import TransherError
+from transher.files import AlreadyThere, whole_folder
 
 Progress = Callable[[str, int, int | None], None]  # what is coming, bytes so far, bytes in all if the server says
 TIMEOUT_SECONDS = 30.0
@@ -110,21 +110,10 @@ def _safe_place(archive: Path, name: str) -> PurePosixPath:
 
 @contextmanager
 def placing(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` to fill, which takes its place once the block ends well. If the block fails nothing
-    is left; if the process is killed, what is left starts with a dot, until `sweep` takes it away. If another process
-    was first, its folder stays."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    filling = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
-    try:
+    """A folder to fill that appears at `folder` once the block ends well. Several processes may download the same: the
+    folder of the first one stays. What a killed one leaves is removed by `sweep`."""
+    with suppress(AlreadyThere), whole_folder(folder) as filling:
         yield filling
-        filling.chmod(0o755)
-        try:
-            filling.replace(folder)
-        except OSError:
-            if not folder.is_dir():
-                raise
-    finally:
-        shutil.rmtree(filling, ignore_errors=True)
 
 
 def sweep(folder: Path, *, older_than: float) -> None:

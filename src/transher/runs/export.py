@@ -6,10 +6,9 @@ vocabulary; what a score function makes of them, as TranSHER divides an entity b
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,12 +22,11 @@ from transher.files import replacing, write_safetensors, write_text
 from transher.graph.graph import SIDES
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.graph.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    from transher.runs.run import Run
+from transher.runs.folder import new_folder
+from transher.runs.run import Run
 
 Format = Literal["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]
-FORMATS: tuple[Format, ...] = ("parquet", "numpy", "word2vec", "tensorboard", "safetensors")
+FORMATS: tuple[Format, ...] = get_args(Format)
 _LINES = 10_000  # rows that are text at a time
 _QUERIES = 256
 
@@ -38,23 +36,11 @@ Rows = NDArray[np.float32]
 def export(run: Run, to: Format, out: str | Path, *, answers: int = 0) -> list[Path]:
     """Write the run into the folder `out`; gives the files. With `answers`, also the best so many answers to each test
     query, as Parquet."""
-    from transher.runs.run import refuse_to_overwrite
-
-    target = Path(out)
-    refuse_to_overwrite(target)
-    beside = target.with_name(f".{target.name}.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    {
-        "parquet": _parquet, "numpy": _numpy, "word2vec": _word2vec, "tensorboard": _tensorboard,
-        "safetensors": _safetensors,
-    }[to](run, beside)  # fmt: skip
-    if answers:
-        _write_table(beside / "answers.parquet", answers_table(run, answers))
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        target.rmdir()  # it is empty
-    beside.rename(target)
-    return sorted(target.iterdir())
+    with new_folder(Path(out)) as filling:
+        _WRITERS[to](run, filling)
+        if answers:
+            _write_table(filling / "answers.parquet", answers_table(run, answers))
+    return sorted(Path(out).iterdir())
 
 
 def _tables(run: Run) -> Iterator[tuple[str, Vocabulary, Rows]]:
@@ -214,3 +200,12 @@ def answers_table(run: Run, count: int) -> pa.Table:
 def _write_table(path: Path, table: pa.Table) -> None:
     with replacing(path) as file:
         pq.write_table(table, file, compression="zstd")
+
+
+_WRITERS: dict[Format, Callable[[Run, Path], None]] = {
+    "parquet": _parquet,
+    "numpy": _numpy,
+    "word2vec": _word2vec,
+    "tensorboard": _tensorboard,
+    "safetensors": _safetensors,
+}

@@ -6,7 +6,6 @@ of one TranSHER of k₁ + k₂. Trainings err in different places, so that the m
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +16,11 @@ from torch.nn.functional import normalize
 from transher.errors import UsageError
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph
-from transher.graph.storage import save_graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
-from transher.runs.run import GRAPH_FOLDER, RECIPE_FILE, Run, beside_place, conclude, load, refuse_to_overwrite
+from transher.runs.folder import new_folder, write_start
+from transher.runs.run import Run, load
+from transher.runs.train import conclude
 from transher.training.checkpoints import save_model
 from transher.training.history import History
 from transher.training.recipe import DIRECTIONS, Recipe
@@ -31,8 +31,7 @@ JOINABLE = (*DIRECTIONS, "transe", "distmult", "complex", "rotate")
 def join(runs: Sequence[Run], out: str | Path) -> Run:
     """One run, in the folder `out`, of several finished ones of one model on one graph; their k may differ."""
     _refuse_unlike(runs)
-    folder, graph, recipe = Path(out), runs[0].graph, joined_recipe([run.recipe for run in runs])
-    refuse_to_overwrite(folder)
+    graph, recipe = runs[0].graph, joined_recipe([run.recipe for run in runs])
     entities, relations = joined_tables([run.scorer for run in runs])
     members = [
         {"recipe": run.recipe.model_dump(), "cost": run.manifest["cost"], "threads": run.manifest["machine"]["threads"]}
@@ -40,23 +39,17 @@ def join(runs: Sequence[Run], out: str | Path) -> Run:
         if run.manifest is not None
     ]
     seconds, steps = (sum(member["cost"][part] for member in members) for part in ("seconds", "steps"))
-    beside = beside_place(folder)  # the folder appears only once it is whole
-    shutil.rmtree(beside, ignore_errors=True)
-    try:
-        save_graph(graph, beside / GRAPH_FOLDER)
-        recipe.save(beside / RECIPE_FILE)
+    with new_folder(Path(out)) as filling:
+        write_start(filling, graph, recipe)
         scorer = Embeddings(build_model(recipe.model), entities, relations, recipe.model.reciprocal)
         mrr = _validate(scorer, graph, recipe)
-        save_model(beside, entities, relations, steps, mrr)
-        history = History(beside, 0)
+        save_model(filling, entities, relations, steps, mrr)
+        history = History(filling, 0)
         if mrr is not None:
             history.add("validation", steps, mrr=mrr, seconds=seconds)
         history.close()
-        conclude(beside, recipe, graph, members=members, seconds=seconds, steps=steps, best_step=steps)
-        beside.rename(folder)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    return load(folder)
+        conclude(filling, recipe, graph, {"seconds": seconds, "steps": steps, "best_step": steps}, members)
+    return load(out)
 
 
 def joined_recipe(recipes: Sequence[Recipe]) -> Recipe:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import platform
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import torch
 from numpy.typing import NDArray
 
 from transher.answering.answers import Answering, Question, WhatIsKnown
@@ -24,32 +22,25 @@ from transher.answering.completion import CompletionSummary, complete_to_file
 from transher.answering.evidence import Evidence, explain, reasons
 from transher.answering.missing import Progress, Search, Wanted, wanted_facts
 from transher.answering.predicted import in_names
-from transher.errors import InputError, TransherError, UsageError
+from transher.errors import UsageError
 from transher.evaluation import Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
-from transher.files import alone, sha256, sweep, write_json
+from transher.files import sha256
 from transher.graph.graph import Graph, Split
-from transher.graph.storage import load_graph_folder, save_graph
+from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
-from transher.models import build_model
 from transher.models.embeddings import Embeddings
-from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
-from transher.training.defaults import default_recipe
+from transher.runs.folder import EVALUATION_FILE, GRAPH_FOLDER, RANKS_FILE, new_folder, read_recipe, read_scorer
+from transher.runs.manifest import read_manifest
+from transher.training.checkpoints import MODEL_FILE
 from transher.training.recipe import Recipe
-from transher.training.trainer import Trainer
-from transher.training.watcher import Watcher
-from transher.versions import version_of
 
-FORMAT = 1
 COLUMNS = ["head", "relation", "tail"]
-RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
-LOCK_FILE = ".lock"  # empty; held by the process that trains
-EVALUATION_FILE, RANKS_FILE = "evaluation.json", "ranks.parquet"  # of the test triples
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Run:
     """A trained model with its graph and its recipe, in the folder where they lie."""
 
@@ -58,23 +49,33 @@ class Run:
     recipe: Recipe
     scorer: Embeddings
     manifest: dict[str, Any] | None  # None while the training has not come to its end
-    _temporary: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    _temporary: TemporaryDirectory[str] | None = None  # removed with the last reference to the run
+
+    def __repr__(self) -> str:
+        graph, state = self.graph, "unfinished" if self.manifest is None else "finished"
+        metrics = self.kept_metrics() if self.manifest is not None else None
+        quality = "" if metrics is None else f", test MRR {metrics['overall']['mrr']:.4f}"
+        return (
+            f"<Run {str(self.folder)!r}: {self.scorer.model.title}, k={self.recipe.model.k}, {state}{quality}\n"
+            f" on {graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations>"
+        )
 
     def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
-        """Rank every triple of the split."""
+        """Rank every triple of the split, now; `kept_evaluation` is what the training left."""
         return evaluate(self.scorer, self.graph, split, progress=progress)
 
-    def evaluation(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
-        """As `evaluate`, but from the ranks that the training left of the test triples, if it did."""
-        saved, path = self.saved_evaluation(), self.folder / RANKS_FILE
-        if split != "test" or self.manifest is None or saved is None or not path.is_file():
-            return self.evaluate(split, progress)
-        return Evaluation(self.graph, split, saved["protocol"], Ranks.load(path), saved["seconds"])
-
-    def saved_evaluation(self) -> dict[str, Any] | None:
-        """What the training measured on the test triples at its end; None if there were none, or no end yet."""
+    def kept_metrics(self) -> dict[str, Any] | None:
+        """The metrics that the training measured on the test triples at its end, as `Evaluation.to_dict` gives them;
+        None if there were no test triples, or no end yet."""
         path = self.folder / EVALUATION_FILE
         return json.loads(path.read_text("utf-8")) if path.is_file() else None
+
+    def kept_evaluation(self) -> Evaluation | None:
+        """The evaluation of the test triples from the ranks that the training kept at its end; None if it kept none."""
+        metrics, path = self.kept_metrics(), self.folder / RANKS_FILE
+        if self.manifest is None or metrics is None or not path.is_file():
+            return None
+        return Evaluation(self.graph, "test", metrics["protocol"], Ranks.load(path), metrics["seconds"])
 
     @cached_property
     def answering(self) -> Answering:
@@ -195,86 +196,9 @@ class Run:
 
     def save(self, folder: str | Path) -> Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
-        target = Path(folder)
-        refuse_to_overwrite(target)
-        beside = beside_place(target)
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.copytree(self.folder, beside)
-        beside.rename(target)
-        return load(target)
-
-
-def train(
-    graph: Graph, out: str | Path | None = None, *, recipe: Recipe | None = None, watcher: Watcher | None = None
-) -> Run:
-    """Train on a graph and leave a run folder at `out` (or in a temporary place, for `Run.save` to keep).
-
-    Without a recipe the settings come from the graph's size.
-    """
-    temporary = tempfile.TemporaryDirectory(prefix="transher-") if out is None else None
-    folder = Path(temporary.name if temporary is not None else str(out))
-    refuse_to_overwrite(folder)
-    recipe = recipe or default_recipe(graph)
-    with alone(folder / LOCK_FILE, str(folder)):
-        save_graph(graph, folder / GRAPH_FOLDER)
-        recipe.save(folder / RECIPE_FILE)
-        run = finish(folder, Trainer(graph, recipe, folder), watcher)
-    return replace(run, _temporary=temporary)
-
-
-def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
-    """Go on with a training that was stopped, from its last checkpoint, or from the beginning if it had come to none,
-    with the recipe and the graph in its folder. It ends in the very weights that it would have had without the stop."""
-    folder = Path(folder)
-    recipe = _saved_recipe(folder)
-    if (folder / MANIFEST_FILE).exists():
-        raise UsageError(f"{folder} is finished: there is nothing to go on with.")
-    with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
-        sweep(folder)
-        graph = load_graph_folder(folder / GRAPH_FOLDER)
-        begun = (folder / STATE_FILE).is_file()
-        return finish(folder, Trainer(graph, recipe, folder, resume=begun), watcher)
-
-
-def began_with(folder: Path, graph: Graph) -> bool:
-    """Whether this is the graph that lies in the folder of a training."""
-    return not (folder / GRAPH_FOLDER).is_dir() or load_graph_folder(folder / GRAPH_FOLDER).equals(graph)
-
-
-def finish(
-    folder: Path, trainer: Trainer, watcher: Watcher | None, report: Callable[[Embeddings], None] | None = None
-) -> Run:
-    """Train to the end, evaluate and calibrate the best weights, and write the manifest; before it, a report of the
-    weights if there is one to make."""
-    trainer.run(watcher)
-    graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
-    del trainer  # its tables must go before the best weights come
-    return conclude(
-        folder, recipe, graph, report, seconds=progress.seconds, steps=progress.step, best_step=progress.best_step
-    )
-
-
-def conclude(
-    folder: Path,
-    recipe: Recipe,
-    graph: Graph,
-    report: Callable[[Embeddings], None] | None = None,
-    members: Sequence[dict[str, Any]] = (),
-    **cost: float,
-) -> Run:
-    """Evaluate and calibrate the weights in a folder, and write the manifest: the folder is a finished run."""
-    scorer = _load_scorer(folder, recipe, graph)
-    if len(graph.test):
-        evaluation = evaluate(scorer, graph, "test")
-        evaluation.ranks.save(folder / RANKS_FILE)
-        write_json(folder / EVALUATION_FILE, evaluation.to_dict())
-    calibration = calibrate(scorer, graph)
-    if calibration is not None:
-        calibration.save(folder, graph)
-    if report is not None:
-        report(scorer)
-    write_manifest(folder, recipe, members, **cost)
-    return load(folder)
+        with new_folder(Path(folder)) as filling:
+            shutil.copytree(self.folder, filling, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
+        return load(folder)
 
 
 def load(folder: str | Path) -> Run:
@@ -283,101 +207,7 @@ def load(folder: str | Path) -> Run:
     folder = Path(folder)
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a run: there is no such folder.")
-    manifest = None
-    if (folder / MANIFEST_FILE).exists():
-        manifest = _checked_manifest(folder)
-    recipe = _saved_recipe(folder)
+    manifest = read_manifest(folder)
+    recipe = read_recipe(folder)
     graph = load_graph_folder(folder / GRAPH_FOLDER)
-    return Run(folder, graph, recipe, _load_scorer(folder, recipe, graph), manifest)
-
-
-def write_manifest(folder: Path, recipe: Recipe, members: Sequence[dict[str, Any]] = (), **cost: float) -> None:
-    """The last file of a run: with it, the run is finished. `members` are what a joined run was made of."""
-    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
-    write_json(
-        folder / MANIFEST_FILE,
-        {
-            "format": FORMAT,
-            "versions": {name: version_of(name) for name in ("transher", "torch", "numpy", "pyarrow")}
-            | {"python": platform.python_version()},
-            "machine": {
-                "processor": platform.machine(),
-                "system": platform.system(),
-                "threads": torch.get_num_threads(),
-            },
-            "seed": recipe.training.seed,
-            "cost": cost,
-            **({"members": list(members)} if members else {}),
-            "files": {str(path.relative_to(folder)): sha256(path) for path in files},
-        },
-    )
-
-
-def _is_listed(path: Path) -> bool:
-    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not path.name.startswith(".")
-
-
-def _checked_manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST_FILE
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        found, files = manifest["format"], manifest["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again."
-        ) from None
-    if found != FORMAT:
-        raise InputError(f"has format {found}, and this version of transher reads {FORMAT}.", file=path)
-    for name, digest in files.items():
-        if not (folder / name).is_file():
-            raise InputError(
-                "is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run."
-            )
-        # The checkpoint is large, nothing is answered from it, and it carries a hash of its own for whoever goes on.
-        if name != "optimizer.safetensors" and sha256(folder / name) != digest:
-            raise InputError(
-                "does not have the hash that the manifest says.",
-                file=folder / name,
-                remedy="It was cut short or changed after the training: take a copy of the run, or train again.",
-            )
-    return manifest
-
-
-def _saved_recipe(folder: Path) -> Recipe:
-    path = folder / RECIPE_FILE
-    if not path.is_file():
-        raise TransherError(
-            f"{folder} is not a run: it has no {RECIPE_FILE}. Name a folder that `transher train` has left."
-        )
-    return Recipe.load(path)
-
-
-def _load_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Embeddings:
-    tensors, _ = read_tensors(folder / MODEL_FILE)
-    model = build_model(recipe.model)
-    relation_rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
-    expected = {
-        "entities": (len(graph.entities), model.entity_width),
-        "relations": (relation_rows, model.relation_width),
-    }
-    for name, shape in expected.items():
-        if name not in tensors or tuple(tensors[name].shape) != shape:
-            found = tuple(tensors[name].shape) if name in tensors else "nothing"
-            raise InputError(f"has {found} for {name}, where recipe and graph say {shape}.", file=folder / MODEL_FILE)
-    return Embeddings(model, tensors["entities"], tensors["relations"], recipe.model.reciprocal)
-
-
-def refuse_to_overwrite(folder: Path) -> None:
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file. Choose a folder that is new or empty.")
-    if folder.exists() and any(folder.iterdir()):
-        unfinished = (folder / RECIPE_FILE).is_file() and not (folder / MANIFEST_FILE).exists()
-        going_on = f", or go on with the training in it: transher train --out {folder} --resume" if unfinished else ""
-        raise UsageError(f"{folder} is already there and not empty. Choose a folder that is new or empty{going_on}.")
-
-
-def beside_place(folder: Path) -> Path:
-    """Where a folder is made that takes its place only once it is whole."""
-    if folder.resolve() == Path.cwd():
-        raise UsageError("the run would take the place of the folder that you are in: name a new one.")
-    return folder.with_name(f".{folder.name}.part")
+    return Run(folder, graph, recipe, read_scorer(folder, recipe, graph), manifest)

@@ -1,5 +1,5 @@
 """Searching for a recipe: Optuna proposes settings, trials are trained and judged by validation MRR, and hopeless ones
-end early. All is in one SQLite file, so that a search can be stopped and gone on with. Test triples are not looked at.
+end early. All is in one SQLite file, so that a search can be stopped and resumed. Test triples are not looked at.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sqlalchemy.exc import DatabaseError
 from transher.errors import Diverged, InputError, Interrupted, TransherError, UsageError
 from transher.files import alone, write_text
 from transher.graph.graph import Graph
+from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe, setting_names
 from transher.training.trainer import Trainer
 from transher.training.watcher import Report, SearchWatcher, Watcher
@@ -97,35 +98,47 @@ class Outcome:
     importance: dict[str, float]  # of each setting, summing to 1; empty with too few trials
 
     def to_dict(self) -> dict[str, Any]:
-        return {"mrr": self.mrr, "finished": self.finished, "pruned": self.pruned, "failed": self.failed,
-                "importance": self.importance, "recipe": self.recipe.model_dump()}  # fmt: skip
+        return {
+            "mrr": self.mrr,
+            "finished": self.finished,
+            "pruned": self.pruned,
+            "failed": self.failed,
+            "importance": self.importance,
+            "recipe": self.recipe.model_dump(),
+        }
 
 
 def search(
     graph: Graph,
-    folder: Path,
+    out: str | Path,
     *,
-    base: Recipe,
-    space: Sequence[Range],
+    base: Recipe | None = None,
+    space: Sequence[str | Range] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
     watcher: SearchWatcher | None = None,
 ) -> Outcome:
-    """Go on with the search in `folder`, or begin one there, for so many more trials or minutes."""
+    """Resume the search in the folder `out`, or begin one there, for so many more trials or minutes.
+
+    `base` has the settings that are not searched, by default those that suit the graph's size. `space` says what is
+    searched, as `Range.parse` reads it; by default what the paper searches.
+    """
+    folder, base = Path(out), base or default_recipe(graph)
+    ranges = [Range.parse(part, base) if isinstance(part, str) else part for part in space or default_space(base)]
     if not len(graph.valid):
         raise UsageError(f"{graph.name} has no validation triples, and a search judges by them: split some off.")
     if trials is None and minutes is None:
         raise UsageError("a search takes --trials, --minutes or both, so that it ends.")
-    if len({part.key for part in space}) < len(space):
+    if len({part.key for part in ranges}) < len(ranges):
         raise UsageError("--space names a setting twice.")
     watcher = watcher or SearchWatcher()
     with alone(folder / ".lock", f"the search in {folder}"):
-        study = _open_study(graph, folder, base, space)
+        study = _open_study(graph, folder, base, ranges)
         watcher.opened(max(_best_by_trial(study).values(), default=None))
         deadline = None if minutes is None else time.monotonic() + 60 * minutes
         done = 0
         while (trials is None or done < trials) and (deadline is None or time.monotonic() < deadline):
-            _try(study, graph, folder, base, space, deadline, watcher)
+            _try(study, graph, folder, base, ranges, deadline, watcher)
             done += 1
             if _best_by_trial(study):
                 outcome(study, base).recipe.save(folder / BEST_FILE)
@@ -223,8 +236,12 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
         ) from None
     # Seeded anew when the search goes on: with the first seed it would propose its first trials once more.
     study.sampler = optuna.samplers.TPESampler(seed=base.training.seed + len(study.trials))
-    asked = {"graph": graph.name, "recipe": base.to_toml(), "space": json.dumps([vars(part) for part in space]),
-             "graph_sha256": graph.sha256}  # fmt: skip
+    asked = {
+        "graph": graph.name,
+        "recipe": base.to_toml(),
+        "space": json.dumps([vars(part) for part in space]),
+        "graph_sha256": graph.sha256,
+    }
     before = study.user_attrs
     for key, value in asked.items():
         if key in before and before[key] != value:

@@ -37,7 +37,7 @@ class Explorer(Naming):
         super().__init__(key, run)
         self.answering = run.answering
         self.answering.prepare()
-        self._quality = run.saved_evaluation()
+        self._quality = run.kept_metrics()
         self._missing: dict[tuple[int, int], tuple[Predicted, bool]] = {}
         self._lock = Lock()
 

@@ -1,0 +1,159 @@
+"""The commands that report on runs: reproduce the paper's tables, analyze runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from transher.cli.options import (
+    as_json,
+    load_run,
+    print_json,
+    refuse_run_folder,
+    require,
+    threads_option,
+    use_threads,
+)
+from transher.errors import UsageError
+
+
+@click.command()
+@click.argument("benchmark", required=False)
+@click.option(
+    "--model", "models", multiple=True, help="Only this one of the models of results and types; may be repeated."
+)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    type=click.Choice(["results", "types", "significance", "joined", "init", "ablations"]),
+    help="What to train for; the results by default.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Trainings of each main model; at least 3 for significance.",
+)
+@click.option("--quick", is_flag=True, help="A few steps of a tiny model, to try the whole path.")
+@click.option(
+    "--runs",
+    "runs_folder",
+    type=click.Path(path_type=Path),
+    default=Path("runs/reproduce"),
+    show_default=True,
+    help="Folder for the runs.",
+)
+@click.option(
+    "--results",
+    "results_folder",
+    type=click.Path(path_type=Path),
+    help="Folder for the results: results, or beside the runs with --quick.",
+)
+@click.option("--render", is_flag=True, help="Train nothing: only rewrite the tables in README and docs.")
+@threads_option
+@as_json
+def reproduce(
+    benchmark: str | None,
+    models: tuple[str, ...],
+    tables: tuple[str, ...],
+    seeds: int,
+    quick: bool,
+    runs_folder: Path,
+    results_folder: Path | None,
+    render: bool,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Train what the paper's tables need and is missing, record it, and rewrite the tables.
+
+    Interrupted, it resumes when it is called again. Without --quick or --results, results are written to results/, and
+    the tables in README.md and docs/results.md are rendered from them.
+    """
+    from transher.analysis import experiments
+    from transher.analysis.tables import rewrite
+    from transher.cli.display import note
+    from transher.cli.progress import TrainingDisplay
+
+    if render:
+        _tell_rewritten(rewrite(Path.cwd(), results_folder or Path("results")))
+        return
+    if benchmark is None:
+        raise UsageError(f"name a benchmark: {', '.join(experiments.BENCHMARKS)}.")
+    wanted = experiments.experiments(benchmark, models=models, tables=tables, seeds=seeds, quick=quick)
+    from transher.analysis.reproduce import reproduce as bring_about
+
+    use_threads(threads)
+    if quick:
+        runs_folder = runs_folder / "quick"
+    target = results_folder or (runs_folder / "results" if quick else Path("results"))
+
+    def started(experiment: experiments.Experiment, state: str) -> None:
+        words = {
+            "start": "joining" if experiment.members else "training",
+            "resume": "resuming its training",
+            "done": "is there",
+        }
+        note(f"{wanted.index(experiment) + 1}/{len(wanted)} {experiment.name}: {words[state]}")
+
+    with TrainingDisplay() as display:
+        written = bring_about(wanted, runs_folder, target, watcher=display, started=started)
+    if as_json:
+        print_json({"results": [str(path) for path in written]})
+    else:
+        _print_tables(benchmark, tables or ("results",), target, quick)
+    if target.resolve() == Path("results").resolve():  # results elsewhere are not all that the tables are made of
+        _tell_rewritten(rewrite(Path.cwd(), target))
+
+
+def _print_tables(benchmark: str, tables: tuple[str, ...], results_folder: Path, quick: bool) -> None:
+    from transher.analysis.results import read_results
+    from transher.analysis.tables import render
+
+    results = read_results(results_folder)
+    for table in tables:
+        click.echo(render(f"{table}-{benchmark}", results, quick))
+
+
+def _tell_rewritten(paths: list[Path]) -> None:
+    from transher.cli.display import note
+
+    for path in paths:
+        note(f"rewrote the tables of {path}")
+    if not paths:
+        note("there is no table to rewrite in README.md and docs/results.md, or all are as the results say")
+
+
+@click.command()
+@click.argument("run_folders", metavar="RUN [RUN]...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("report"),
+    show_default=True,
+    help="Folder for the page and its pictures.",
+)
+@threads_option
+@as_json
+def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
+    """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
+    from transher.cli.display import note
+    from transher.cli.progress import progress_bar
+
+    require("matplotlib", "report", "a report")
+    from transher.analysis.report import write_report
+
+    use_threads(threads)
+    refuse_run_folder(out, "a report")
+    runs = [load_run(folder) for folder in run_folders]
+    with progress_bar("analysing") as update:
+        page, pictures = write_report(runs, out, progress=update)
+    if as_json:
+        print_json({"page": str(page), "pictures": pictures})
+    else:
+        note(f"The report is {page}; beside it, {len(pictures)} pictures as PNG and SVG.")
+
+
+COMMANDS = (reproduce, analyze)

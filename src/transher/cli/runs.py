@@ -1,0 +1,229 @@
+"""The commands that make something of graphs and runs: train, join, update, export, search."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from transher.cli.options import (
+    as_json,
+    choose_recipe,
+    load_run,
+    open_graph,
+    out_option,
+    print_json,
+    reading_options,
+    recipe_options,
+    refuse_run_folder,
+    require,
+    run_argument,
+    threads_option,
+    use_threads,
+)
+from transher.errors import UsageError
+
+if TYPE_CHECKING:
+    from transher.runs.run import Run
+
+
+@click.command()
+@click.argument("graph_name", metavar="GRAPH", required=False)
+@out_option("Folder for the run; new or empty.")
+@click.option("--resume", is_flag=True, help="Resume the training or update that was stopped in this folder.")
+@recipe_options
+@reading_options
+@threads_option
+@as_json
+def train(
+    graph_name: str | None,
+    out: Path,
+    model: str | None,
+    recipe_name: str | None,
+    settings: tuple[str, ...],
+    resume: bool,
+    seed: int | None,
+    threads: int | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Train a model on a graph and leave a run folder.
+
+    With no recipe, the settings are chosen from the graph's size and printed. Ctrl-C saves; --resume continues, with
+    the graph and the recipe that lie in the folder.
+    """
+    from transher.cli.display import print_recipe
+    from transher.cli.progress import TrainingDisplay
+    from transher.runs import train as training
+    from transher.runs.folder import refuse_to_overwrite
+
+    use_threads(threads)
+    with TrainingDisplay() as display:
+        if resume:
+            if model or recipe_name or settings or seed is not None:
+                raise UsageError(
+                    "a training that is resumed keeps its recipe: leave --model, --recipe, --set, --seed out."
+                )
+            if graph_name is not None and not training.began_with(out, open_graph(graph_name, reading)):
+                raise UsageError(
+                    f"{graph_name} is not the graph that the training in {out} began with: leave it out to resume."
+                )
+            run = training.resume(out, watcher=display)
+        else:
+            if graph_name is None:
+                raise UsageError(
+                    f"there is nothing to train on: name a graph, as in `transher train world --out {out}`."
+                )
+            refuse_to_overwrite(out)
+            graph = open_graph(graph_name, reading)
+            recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)
+            print_recipe(recipe, reason)
+            run = training.train(graph, out, recipe=recipe, watcher=display)
+    _tell_trained(run, out, as_json)
+
+
+def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
+    from transher.cli.display import note, print_evaluation, print_update
+    from transher.runs.movement import read_movement
+
+    metrics, movement = run.kept_metrics(), read_movement(run.folder)
+    if as_json:
+        told = {"run": str(out), "manifest": run.manifest, "evaluation": metrics}
+        print_json(told if movement is None else told | {"update": movement.to_dict()})
+        return
+    if metrics is not None:
+        print_evaluation(f"{run.graph.name}, test, {metrics['protocol']}", metrics)
+    if movement is not None:
+        print_update(str(out), movement)
+    note(f"The run is in {out}. Ask it: transher predict {out} --head … --relation …")
+
+
+@click.command()
+@click.argument("run_folders", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option("Folder for the joined run; new or empty.")
+@threads_option
+@as_json
+def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
+    """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
+
+    Trainings that differ in their seed or their initialisation err in different places: the mean is usually better
+    than each.
+    """
+    from transher.cli.display import note
+    from transher.runs.joining import join as join_runs
+
+    use_threads(threads)
+    run = join_runs([load_run(folder) for folder in run_folders], out)
+    _tell_trained(run, out, as_json)
+    if not as_json:
+        note(f"It has k = {run.recipe.model.k:,}, of {len(run_folders)} runs.")
+
+
+@click.command()
+@run_argument
+@click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
+@out_option("Folder for the new run; new or empty.")
+@click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
+@threads_option
+@as_json
+def update(
+    run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
+) -> None:
+    """Let new triples, entities and relations join a trained run, and say how old answers moved."""
+    from transher.cli.display import print_update
+    from transher.cli.progress import TrainingDisplay
+    from transher.graph import read_triples
+    from transher.runs.update import update as update_run
+
+    use_threads(threads)
+    run, triples = load_run(run_folder), read_triples(triples_file)
+    with TrainingDisplay() as display:
+        _, report = update_run(run, triples, out, steps=steps, watcher=display)
+    if as_json:
+        print_json({"run": str(out), **report.to_dict()})
+    else:
+        print_update(str(out), report)
+
+
+@click.command()
+@run_argument
+@click.option(
+    "--to",
+    required=True,
+    type=click.Choice(["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]),
+    help="Parquet also has the triples and the graph's statistics.",
+)
+@out_option("Folder to write; new or empty.")
+@click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
+@threads_option
+@as_json
+def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: int | None, as_json: bool) -> None:
+    """Write a run's embeddings and vocabulary for other tools."""
+    from transher.cli.display import note
+    from transher.runs.export import export as export_run
+
+    use_threads(threads)
+    files = export_run(load_run(run_folder), to, out, answers=answers or 0)
+    if as_json:
+        print_json([str(file) for file in files])
+    else:
+        note(f"Written to {out}: {', '.join(file.name for file in files)}.")
+
+
+@click.command()
+@click.argument("graph_name", metavar="GRAPH")
+@out_option("Folder for the search; resumes one.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
+@click.option("--trials", type=click.IntRange(min=1), help="Stop after so many more trials.")
+@click.option(
+    "--space",
+    "ranges",
+    multiple=True,
+    metavar="KEY=a,b,c|lo:hi|log:lo:hi",
+    help="What to search; initialisation, γ, λ and learning rate by default.",
+)
+@recipe_options
+@reading_options
+@threads_option
+@as_json
+def search(
+    graph_name: str,
+    out: Path,
+    minutes: float | None,
+    trials: int | None,
+    model: str | None,
+    recipe_name: str | None,
+    settings: tuple[str, ...],
+    ranges: tuple[str, ...],
+    seed: int | None,
+    threads: int | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Search for the recipe with the best validation MRR; test triples are not looked at.
+
+    The same command resumes a search that was stopped. The best recipe so far is in OUT/best.toml.
+    """
+    from transher.cli.display import note, print_recipe, print_search
+    from transher.cli.progress import SearchDisplay
+
+    require("optuna", "search", "a search")
+    from transher.runs import search as searching
+
+    use_threads(threads)
+    refuse_run_folder(out, "a search")
+    graph = open_graph(graph_name, reading)
+    base, reason = choose_recipe(graph, model, recipe_name, settings, seed)
+    space = [searching.Range.parse(text, base) for text in ranges or searching.default_space(base)]
+    print_recipe(base, reason)
+    with SearchDisplay(minutes) as display:
+        found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    print_search(found, space)
+    note(f"Train it: transher train {graph_name} --recipe {out / searching.BEST_FILE} --out RUN")
+
+
+COMMANDS = (train, join, update, export, search)

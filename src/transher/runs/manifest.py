@@ -1,0 +1,78 @@
+"""The manifest: the last file of a run, with the versions, seed and cost of its training and the hash of every file."""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from transher.errors import InputError
+from transher.files import sha256, write_json
+from transher.runs.folder import MANIFEST_FILE
+from transher.training.checkpoints import STATE_FILE
+from transher.training.recipe import Recipe
+from transher.versions import version_of
+
+FORMAT = 1
+
+
+def write_manifest(
+    folder: Path, recipe: Recipe, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
+) -> None:
+    """With it, the run is finished. `members` are what a joined run was made of."""
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
+    write_json(
+        folder / MANIFEST_FILE,
+        {
+            "format": FORMAT,
+            "versions": {name: version_of(name) for name in ("transher", "torch", "numpy", "pyarrow")}
+            | {"python": platform.python_version()},
+            "machine": {
+                "processor": platform.machine(),
+                "system": platform.system(),
+                "threads": torch.get_num_threads(),
+            },
+            "seed": recipe.training.seed,
+            "cost": dict(cost),
+            **({"members": list(members)} if members else {}),
+            "files": {str(path.relative_to(folder)): sha256(path) for path in files},
+        },
+    )
+
+
+def _is_listed(path: Path) -> bool:
+    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not path.name.startswith(".")
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """What the manifest says, once every file that it lists has been found to have its hash; None for a run that is
+    not finished."""
+    path = folder / MANIFEST_FILE
+    if not path.exists():
+        return None
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        found, files = manifest["format"], manifest["files"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again."
+        ) from None
+    if found != FORMAT:
+        raise InputError(f"has format {found}, and this version of transher reads {FORMAT}.", file=path)
+    for name, digest in files.items():
+        if not (folder / name).is_file():
+            raise InputError(
+                "is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run."
+            )
+        # The checkpoint is large, nothing is answered from it, and it has a hash of its own for an update.
+        if name != STATE_FILE and sha256(folder / name) != digest:
+            raise InputError(
+                "does not have the hash that the manifest says.",
+                file=folder / name,
+                remedy="It was cut short or changed after the training: take a copy of the run, or train again.",
+            )
+    return manifest

@@ -1,0 +1,90 @@
+"""How an update moves the answers to old test queries: what it keeps of the run before, and the report at its end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from transher.evaluation.ranking import rank
+from transher.files import write_json
+from transher.graph.graph import Graph
+from transher.graph.growing import Growth
+from transher.models.embeddings import Embeddings
+from transher.runs.folder import BEFORE_FILE, UPDATE_FILE
+from transher.training.checkpoints import read_tensors, write_tensors
+
+
+@dataclass(frozen=True)
+class UpdateReport:
+    """What joined, and how answers to the old test queries moved. Figures of ranks are None without test triples."""
+
+    added: int
+    already_known: int
+    new_entities: int
+    new_relations: int
+    examples: list[str]  # identifiers of some new entities
+    steps: int
+    row_similarity: float  # mean cosine between an old entity's row before and after
+    queries: int
+    mrr_before: float | None
+    mrr_after: float | None
+    better: float | None  # shares of queries
+    worse: float | None
+    equal: float | None
+    median_shift: float | None  # of |log₂(rank after / rank before)|
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def keep_before(folder: Path, graph: Graph, scorer: Embeddings, growth: Growth) -> None:
+    """Write what the report will need of the run before, so that an update that is killed needs nothing else."""
+    tensors = {"rows": scorer.rows()}  # (old entities, d)
+    if len(graph.test):
+        tensors["ranks"] = torch.from_numpy(rank(scorer, graph.test, graph.known).realistic)
+    joined = {
+        "added": len(growth.added),
+        "already_known": growth.already_known,
+        "new_entities": growth.new_entities,
+        "new_relations": growth.new_relations,
+        "examples": growth.examples(),
+    }
+    write_tensors(folder / BEFORE_FILE, tensors, joined)
+
+
+def report_movement(folder: Path, graph: Graph, scorer: Embeddings, steps: int) -> None:
+    """Write the report of an update, if the folder is one that has none yet. `graph` and `scorer` are those after."""
+    path = folder / BEFORE_FILE
+    if not path.is_file():
+        return
+    before, joined = read_tensors(path)
+    rows = before["rows"]
+    similarity = torch.cosine_similarity(rows, scorer.rows(slice(0, len(rows))), dim=1)
+    moved: dict[str, Any] = dict.fromkeys(("mrr_before", "mrr_after", "better", "worse", "equal", "median_shift"))
+    if "ranks" in before:
+        old = before["ranks"].numpy()
+        new = rank(scorer, graph.test, graph.known).realistic
+        moved = {
+            "mrr_before": float((1 / old).mean()),
+            "mrr_after": float((1 / new).mean()),
+            "better": float((new < old).mean()),
+            "worse": float((new > old).mean()),
+            "equal": float((new == old).mean()),
+            "median_shift": float(np.median(np.abs(np.log2(new / old)))),
+        }
+    report = UpdateReport(
+        **joined, steps=steps, row_similarity=float(similarity.mean()), queries=2 * len(graph.test), **moved
+    )
+    write_json(folder / UPDATE_FILE, report.to_dict())
+    path.unlink()
+
+
+def read_movement(folder: Path) -> UpdateReport | None:
+    """The report of a finished update; None for a run that is none."""
+    path = folder / UPDATE_FILE
+    return UpdateReport(**json.loads(path.read_text("utf-8"))) if path.is_file() else None

@@ -1,0 +1,102 @@
+"""A training from its start to a finished run: begun, resumed after a stop or a kill, and concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from transher.errors import UsageError
+from transher.evaluation import evaluate
+from transher.evaluation.calibration import calibrate
+from transher.files import alone, sweep, write_json
+from transher.graph.graph import Graph
+from transher.graph.storage import load_graph_folder
+from transher.runs.folder import (
+    EVALUATION_FILE,
+    GRAPH_FOLDER,
+    LOCK_FILE,
+    MANIFEST_FILE,
+    RANKS_FILE,
+    new_folder,
+    read_recipe,
+    read_scorer,
+    write_start,
+)
+from transher.runs.manifest import write_manifest
+from transher.runs.movement import report_movement
+from transher.runs.run import Run, load
+from transher.training.checkpoints import STATE_FILE
+from transher.training.defaults import default_recipe
+from transher.training.recipe import Recipe
+from transher.training.trainer import Trainer
+from transher.training.watcher import Watcher
+
+
+def train(
+    graph: Graph, out: str | Path | None = None, *, recipe: Recipe | None = None, watcher: Watcher | None = None
+) -> Run:
+    """Train on a graph and leave a run folder at `out` (or in a temporary place, for `Run.save` to keep).
+
+    Without a recipe the settings come from the graph's size.
+    """
+    if out is None:
+        temporary = TemporaryDirectory(prefix="transher-")
+        return replace(train(graph, Path(temporary.name, "run"), recipe=recipe, watcher=watcher), _temporary=temporary)
+    return train_to_end(Path(out), _begin(Path(out), graph, recipe or default_recipe(graph)), watcher)
+
+
+def _begin(folder: Path, graph: Graph, recipe: Recipe) -> Trainer:
+    """The folder with its start. A recipe that does not fit the graph leaves none."""
+    with new_folder(folder) as filling:
+        write_start(filling, graph, recipe)
+        return Trainer(graph, recipe, folder)
+
+
+def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
+    """Resume a training or an update from its last checkpoint, or from the beginning if it has none, with the recipe
+    and the graph in its folder. It reaches weights that are bit-identical to those of a training without the stop."""
+    folder = Path(folder)
+    read_recipe(folder)  # tells if this is no run
+    if (folder / MANIFEST_FILE).exists():
+        raise UsageError(f"{folder} is finished: there is nothing to resume.")
+    return train_to_end(folder, None, watcher)
+
+
+def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None) -> Run:
+    """Train and conclude what lies in a folder. Without a trainer, it is resumed from where it stands."""
+    with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
+        sweep(folder)
+        if trainer is None:
+            graph, recipe = load_graph_folder(folder / GRAPH_FOLDER), read_recipe(folder)
+            trainer = Trainer(graph, recipe, folder, resume=(folder / STATE_FILE).is_file())
+        trainer.run(watcher)
+        graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
+        del trainer  # its tables must go before the best weights come
+        cost = {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+        conclude(folder, recipe, graph, cost)
+    return load(folder)
+
+
+def began_with(folder: Path, graph: Graph) -> bool:
+    """Whether this is the graph that lies in the folder of a training."""
+    return not (folder / GRAPH_FOLDER).is_dir() or load_graph_folder(folder / GRAPH_FOLDER).equals(graph)
+
+
+def conclude(
+    folder: Path, recipe: Recipe, graph: Graph, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
+) -> None:
+    """Evaluate and calibrate the weights in a folder, report how an update moved them, and write the manifest: the
+    folder is a finished run."""
+    scorer = read_scorer(folder, recipe, graph)
+    if len(graph.test):
+        evaluation = evaluate(scorer, graph, "test")
+        evaluation.ranks.save(folder / RANKS_FILE)
+        write_json(folder / EVALUATION_FILE, evaluation.to_dict())
+    calibration = calibrate(scorer, graph)
+    if calibration is not None:
+        calibration.save(folder, graph)
+    report_movement(folder, graph, scorer, recipe.training.steps)
+    write_manifest(folder, recipe, cost, members)
