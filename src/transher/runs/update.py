@@ -17,7 +17,7 @@ from transher.files import write_json
 from transher.graph.growing import Growth, grow
 from transher.graph.storage import save_graph
 from transher.models.embeddings import Embeddings
-from transher.training.checkpoints import Progress, load_state, save_state
+from transher.training.checkpoints import TrainingState, load_state, save_state
 from transher.training.placement import place, widened
 from transher.training.recipe import Recipe
 from transher.training.table import TABLES
@@ -78,7 +78,7 @@ def update(
     placed = place(run.scorer, run.graph, growth, run.recipe)
     save_graph(growth.graph, folder / GRAPH_FOLDER)
     recipe.save(folder / RECIPE_FILE)
-    save_state(folder, _state(placed, tensors, growth, recipe), Progress(updates=progress.updates))
+    save_state(folder, _state(placed, tensors, growth, recipe), TrainingState(updates=progress.updates))
     reports: list[UpdateReport] = []
 
     def report(scorer: Embeddings) -> None:
