@@ -13,7 +13,7 @@ from benchmarks.timing import in_turns
 from transher.kernels import native
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
-from transher.training.recipe import ModelSettings
+from transher.training.settings import ModelSettings
 
 TOP, MANY, RELATIONS = 10, 64, 535
 

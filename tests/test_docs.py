@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index", "graphs", "models", "training", "evaluation", "answers", "tutorial"]
+PAGES = ["index", "graphs", "models", "training", "evaluation", "answers", "tutorial", "your_own_model"]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_what_a_page_shows_works(page: str, tmp_path: Path) -> None:
-    blocks = re.findall(r"^```(sh|python)\n(.*?)^```", (DOCS / f"{page}.md").read_text("utf-8"), re.M | re.S)
+    text = (DOCS / f"{page}.md").read_text("utf-8")
+    blocks = re.findall(r'^```(sh|python)(?: title="([\w.]+)")?\n(.*?)^```', text, re.M | re.S)
     environment = {**os.environ, "PYTHON": sys.executable}
-    for language, code in blocks:
+    for language, title, code in blocks:
+        if title:  # a file
+            (tmp_path / title).write_text(code, "utf-8")
+            continue
         if language == "python":
             command = [sys.executable, "-c", code]
         else:

@@ -207,6 +207,6 @@ def test_translations_are_pooled_in_blocks_along_the_dimensions() -> None:
 
 
 def test_the_small_graph_of_the_ellipse_trains_in_two_dimensions() -> None:
-    plane = ellipse.train_plane(ellipse.small_graph(), "transher", 0)
-    assert plane.heads.shape[1] == plane.translation.shape[0] == 2
-    assert np.linalg.norm(plane.heads, axis=1) == pytest.approx(1, abs=1e-5)
+    relation = ellipse.train_relation(ellipse.small_graph(), "transher", 0)
+    assert relation.heads.shape[1] == relation.translation.shape[0] == 2
+    assert np.linalg.norm(relation.heads, axis=1) == pytest.approx(1, abs=1e-5)

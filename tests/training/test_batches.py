@@ -10,7 +10,7 @@ from tests.conftest import make_graph
 from transher.errors import TransherError
 from transher.graph.graph import Graph
 from transher.training.batches import Batch, Batches
-from transher.training.recipe import TrainingSettings
+from transher.training.settings import TrainingSettings
 
 
 def random_graph(seed: int, entities: int = 30, relations: int = 3, triples: int = 100, **more: object) -> Graph:
@@ -51,23 +51,23 @@ def test_an_epoch_shows_every_triple_once_for_each_side() -> None:
         assert sorted(seen) == sorted(map(tuple, graph.train.tolist()))
 
 
-@pytest.mark.parametrize("pool", ["shared", "independent"])
+@pytest.mark.parametrize("pools", [1, "each"])
 @pytest.mark.parametrize("typed", [False, True])
 @given(seed=st.integers(0, 50), step=st.integers(0, 40))
 @settings(max_examples=20)
 def test_valid_negatives_are_exactly_those_that_make_no_training_triple(
-    pool: str, typed: bool, seed: int, step: int
+    pools: int | str, typed: bool, seed: int, step: int
 ) -> None:
     types = np.arange(30, dtype=np.int32) % 3
     graph = random_graph(seed, entity_types=types, type_names=("a", "b", "c"))
-    batch = batches(graph, pool=pool, typed=typed, negatives=12, seed=seed).at(step)
+    batch = batches(graph, pools=pools, typed=typed, negatives=12, seed=seed).at(step)
     known = set(map(tuple, graph.train.tolist()))
     assert batch.valid is not None
     for (head, relation, tail), row, valid in zip(positives(batch), negatives(batch), batch.valid, strict=True):
         counted: set[int] = set()
         for entity, counts in zip(row, valid.tolist(), strict=True):
             made = (head, relation, entity) if batch.side == "tail" else (entity, relation, tail)
-            padding = typed and pool == "shared" and entity in counted
+            padding = typed and pools == 1 and entity in counted
             if not padding:
                 assert counts == (made not in known)
             counted.add(entity)

@@ -10,7 +10,7 @@ from safetensors.torch import load_file, save_file
 
 from transher.errors import InputError, TransherError
 from transher.files import replacing, write_safetensors
-from transher.training.checkpoints import MODEL_FILE, Progress, load_state, read_tensors, save_model, save_state
+from transher.training.checkpoints import MODEL_FILE, TrainingState, load_state, read_tensors, save_model, save_state
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_a_pickle_is_not_loaded(tmp_path: Path) -> None:
 
 
 def test_state_comes_back_writable(tmp_path: Path) -> None:
-    progress = Progress(step=3, best_mrr=0.5, best_step=2, stale=1, seconds=1.5, updates=3)
+    progress = TrainingState(step=3, best_mrr=0.5, best_step=2, stale=1, seconds=1.5, updates=3)
     save_state(tmp_path, {"entities": torch.ones(2, 2), "entities.m": torch.zeros(2, 2)}, progress)
     tensors, loaded = load_state(tmp_path)
     tensors["entities"] += 1

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from transher.models.catalogue import BUILT_IN, model_class
 from transher.training.defaults import default_recipe
-from transher.training.recipe import DIRECTIONS, MODEL_NAMES
 
 SMALL, FB15K_237, DB100K, LARGE = (1_000, 200), (272_115, 14_541), (597_572, 99_604), (20_000_000, 2_500_000)
 
@@ -16,11 +16,11 @@ def sized(triples: int, entities: int) -> Any:
 
 
 @pytest.mark.parametrize("size", [SMALL, FB15K_237, DB100K, LARGE])
-@pytest.mark.parametrize("model", MODEL_NAMES)
+@pytest.mark.parametrize("model", BUILT_IN)
 def test_every_model_has_a_recipe_for_every_size(model: str, size: tuple[int, int]) -> None:
     recipe = default_recipe(sized(*size), model)
     assert recipe.model.name == model
-    assert recipe.training.unit_entities == (model in DIRECTIONS and size != SMALL)
+    assert recipe.training.unit_entities == (model_class(model).only_direction and size != SMALL)
 
 
 def test_what_is_seen_in_few_passes_starts_at_the_margin() -> None:

@@ -5,13 +5,16 @@ import math
 import pytest
 import torch
 
+from transher.errors import UsageError
 from transher.kernels.reference import self_adversarial
-from transher.training.loss import cross_entropy, margin_ranking
+from transher.training.loss import batch_loss, cross_entropy, find_loss, margin_ranking
+from transher.training.settings import TrainingSettings
 
 POSITIVE = torch.tensor([1.0, -2.0])
 NEGATIVE = torch.tensor([[0.5, -1.0, 3.0], [2.0, 0.0, -4.0]])
 VALID = torch.tensor([[True, False, True], [True, True, True]])
 WEIGHTS = torch.tensor([0.3, 0.7])
+SETTINGS = TrainingSettings(margin=1.0)
 
 
 def log_sigmoid(x: float) -> float:
@@ -61,20 +64,35 @@ def test_a_positive_without_any_negative_left_still_counts_as_positive() -> None
 
 
 def test_cross_entropy_is_that_of_the_positive_among_its_valid_negatives() -> None:
-    expected = torch.stack([
-        torch.nn.functional.cross_entropy(torch.tensor([[1.0, 0.5, 3.0]]), torch.tensor([0])),
-        torch.nn.functional.cross_entropy(torch.tensor([[-2.0, 2.0, 0.0, -4.0]]), torch.tensor([0])),
-    ])  # fmt: skip
-    torch.testing.assert_close(cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS), (WEIGHTS * expected).sum())
+    scores = [[1.0, 0.5, 3.0]], [[-2.0, 2.0, 0.0, -4.0]]
+    expected = torch.stack([torch.nn.functional.cross_entropy(torch.tensor(row), torch.tensor([0])) for row in scores])
+    torch.testing.assert_close(cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS, SETTINGS), (WEIGHTS * expected).sum())
 
 
 def test_a_negative_that_stands_for_three_counts_three_times() -> None:
-    thrice = cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS, stands_for=3.0)
-    repeated = cross_entropy(POSITIVE, NEGATIVE.repeat(1, 3), VALID.repeat(1, 3), WEIGHTS)
+    thrice = cross_entropy(POSITIVE, NEGATIVE, VALID, WEIGHTS, SETTINGS, stands_for=3.0)
+    repeated = cross_entropy(POSITIVE, NEGATIVE.repeat(1, 3), VALID.repeat(1, 3), WEIGHTS, SETTINGS)
     torch.testing.assert_close(thrice, repeated)
 
 
 def test_margin_ranking_asks_for_the_margin_only() -> None:
-    loss = margin_ranking(torch.tensor([5.0]), torch.tensor([[3.9, 4.5, 9.0]]), torch.tensor([[True, True, False]]),
-                          torch.ones(1), 1.0)  # fmt: skip
+    negative, valid = torch.tensor([[3.9, 4.5, 9.0]]), torch.tensor([[True, True, False]])
+    loss = margin_ranking(torch.tensor([5.0]), negative, valid, torch.ones(1), SETTINGS)
     assert loss.item() == pytest.approx(0.5 / 3)
+
+
+def test_the_recipe_names_the_loss() -> None:
+    for name, alpha in (("self-adversarial", 0.5), ("margin", 1.0), ("cross-entropy", 1.0)):
+        settings = TrainingSettings(loss=name, alpha=alpha)
+        own = find_loss(name)(POSITIVE, NEGATIVE, VALID, WEIGHTS, settings)
+        assert torch.equal(batch_loss(settings, POSITIVE, NEGATIVE, VALID, WEIGHTS), own)
+
+
+def test_a_loss_that_is_no_single_number_is_refused() -> None:
+    settings = TrainingSettings(loss=f"{__name__}:each_positive")
+    with pytest.raises(UsageError, match="one number"):
+        batch_loss(settings, POSITIVE, NEGATIVE, VALID, WEIGHTS)
+
+
+def each_positive(positive: torch.Tensor, *_: object) -> torch.Tensor:
+    return positive

@@ -3,32 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import torch
 
 from transher.errors import InputError, UsageError
-from transher.models import MODELS, build_model
-from transher.training.recipe import (
-    DIRECTIONS,
-    DROPPABLE,
-    MODEL_NAMES,
-    ModelSettings,
-    Recipe,
-    recipe_names,
-    setting_names,
-)
-
-
-def test_names_that_are_checked_without_torch_are_those_of_the_models() -> None:
-    assert set(MODEL_NAMES) == set(MODELS)
-    assert set(DROPPABLE) == {name for name, model in MODELS.items() if model.can_drop}
-    row = torch.randn(1, 32)
-    models = {name: build_model(ModelSettings(name=name, k=16)) for name in MODELS}
-    rows = {name: row[:, : model.entity_width] for name, model in models.items()}
-    assert set(DIRECTIONS) == {
-        name
-        for name, model in models.items()
-        if torch.allclose(model.entities(rows[name]), model.entities(3 * rows[name]))
-    }
+from transher.training.recipe import Recipe
+from transher.training.recipe_files import recipe_names
 
 
 def test_a_recipe_survives_a_file(tmp_path: Path) -> None:
@@ -44,7 +22,7 @@ def test_a_recipe_survives_a_file(tmp_path: Path) -> None:
 
 def test_the_file_has_every_setting_written_out(tmp_path: Path) -> None:
     text = Recipe().to_toml()
-    for name in setting_names():
+    for name in Recipe().setting_names():
         assert f"\n{name.partition('.')[2]} = " in text
 
 
@@ -70,15 +48,62 @@ def test_a_wrong_setting_is_an_error_that_helps(setting: str, message: str) -> N
 
 
 def test_settings_that_do_not_fit_together_are_refused() -> None:
-    with pytest.raises(UsageError, match="dropout works with"):
+    with pytest.raises(UsageError, match="dropout does not work with rotate"):
         Recipe().with_settings(["model.name=rotate", "training.dropout=0.1"])
-    for other in ("training.pool=independent", "training.typed=true"):
-        with pytest.raises(UsageError, match="pools works with"):
-            Recipe().with_settings(["training.pools=4", other])
+    for setting in ("training.unit_entities=true", "model.start_at_margin=true"):
+        with pytest.raises(UsageError, match="does not work with transe"):
+            Recipe().with_settings(["model.name=transe", setting])
+    with pytest.raises(UsageError, match=r"training\.pools = 1 or each works with training\.typed"):
+        Recipe().with_settings(["training.pools=4", "training.typed=true"])
     with pytest.raises(UsageError, match="sampled_softmax works with"):
         Recipe().with_settings(["training.sampled_softmax=true"])
     with pytest.raises(UsageError, match="multiple"):
         Recipe().with_settings(["model.name=seek", "model.k=6"])
+
+
+def test_a_model_has_settings_of_its_own_and_no_other_has_them() -> None:
+    seek = Recipe().with_settings(["model.name=seek", "model.segments=8"])
+    assert seek.model.own == {"segments": 8}
+    assert Recipe.from_toml(seek.to_toml()) == seek
+    assert "model.segments" in seek.setting_names()
+    assert "segments" not in Recipe().to_toml()
+    assert seek.with_settings(["model.name=distmult"]).model.own == {}
+    for setting, message in (
+        ("model.segments=0", "greater than or equal to 1"),
+        ("model.segment=4", "Did you mean 'model.segments'"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            seek.with_settings([setting])
+    with pytest.raises(UsageError, match=r"no setting 'model\.segments'"):
+        Recipe().with_settings(["model.segments=8"])
+
+
+@pytest.mark.parametrize(
+    ("old", "pools"),
+    [
+        ('pool = "shared"', 1),
+        ('pool = "shared"\npools = 16', 16),
+        ('pool = "independent"', "each"),
+        ('pool = "independent"\npools = 1', "each"),
+        ('pools = "each"', "each"),
+        ("pools = 16", 16),
+    ],
+)
+def test_recipes_of_the_first_version_still_read(old: str, pools: int | str) -> None:
+    text = f'[model]\nname = "rotate"\nsegments = 4\n[training]\n{old}\n'
+    assert Recipe.from_toml(text).training.pools == pools
+    assert Recipe.from_toml(text).model.own == {}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "all", "true"])
+def test_pools_are_a_number_or_each(value: str) -> None:
+    with pytest.raises(UsageError, match="whole number greater than or equal to 1, or each"):
+        Recipe().with_settings([f"training.pools={value}"])
+
+
+def test_the_old_name_of_pools_is_answered_with_the_new_one() -> None:
+    with pytest.raises(UsageError, match=r"Did you mean 'training\.pools'"):
+        Recipe().with_settings(["training.pool=independent"])
 
 
 def test_an_unknown_key_in_a_file_names_the_nearest(tmp_path: Path) -> None:

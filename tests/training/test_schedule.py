@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from transher.training.recipe import TrainingSettings
 from transher.training.schedule import learning_rate, resets_moments
+from transher.training.settings import TrainingSettings
 
 
 def rates(schedule: str, **more: int) -> list[float]:

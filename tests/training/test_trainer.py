@@ -52,7 +52,7 @@ def test_every_model_learns(ring: Graph, tmp_path: Path, name: str) -> None:
     [
         ["training.loss=cross-entropy"],
         ["training.loss=margin"],
-        ["training.pool=independent"],
+        ["training.pools=each"],
         ["training.optimizer=adam", "training.schedule=step"],
         ["training.optimizer=adagrad", "training.lr=0.1"],
         ["training.loss=cross-entropy", "training.sampled_softmax=true", "training.negatives=3"],

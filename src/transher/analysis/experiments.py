@@ -6,44 +6,63 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from transher.errors import UsageError, nearest
+from transher.models.initialisation import STRATEGIES
 from transher.runs.joining import joined_recipe
-from transher.training.recipe import Recipe, recipe_names
+from transher.training.recipe import Recipe
+from transher.training.recipe_files import recipe_names
 
 BENCHMARKS = ("fb15k-237", "db100k", "yago37", "ogbl-wikikg2", "ogbl-biokg", "world")
-MODELS = ("transher", "pairre", "rotate", "transe", "distmult", "complex", "seek")
+OURS = "transher"  # the model of the paper
+MODELS = (OURS, "pairre", "rotate", "transe", "distmult", "complex", "seek")  # of the paper's tables
 TABLES = ("results", "types", "significance", "joined", "init", "ablations")
 MAIN, SHORT, MARGIN, JOINED = "main", "short", "margin", "joined"
-COMPARED = ("transher", "pairre")  # under the same budget and seeds, by a paired test
+COMPARED = (OURS, "pairre")  # under the same budget and seeds, by a paired test
 
-# The eight starts, in the order of the paper's table.
-STRATEGIES = ("N_N_N", "N_N_U", "N_U_N", "U_N_N", "N_U_U", "U_N_U", "U_U_N", "U_U_U")
-
-# Studies compare many trainings: each is narrower and shorter than the recipe, and the tables say so. Starts and models
-# are compared with entities of any length and one rate, as the authors train: a start would lose its lengths otherwise,
-# and relations that are scaled to the margin theirs.
+# Studies compare many trainings: each is narrower and shorter than the recipe, and the tables say so. Initialisations
+# and models are compared with entities of any length and one learning rate, as the authors train: otherwise entities
+# would lose their initial lengths, and relations that are scaled to the margin theirs.
 # DB100K learns too slowly for that: so few steps would show who begins faster, not who ends higher. It gets entities of
 # length 1, a high rate and, having many entities to rank, a smaller k.
 SHORTER = (
-    "model.k=256", "model.start_at_margin=false", "training.steps=8000", "training.negatives=256",
-    "training.gradient_share=0.1", "validation.every=8000", "validation.sample=2000",
-)  # fmt: skip
+    "model.k=256",
+    "model.start_at_margin=false",
+    "training.steps=8000",
+    "training.negatives=256",
+    "training.gradient_share=0.1",
+    "validation.every=8000",
+    "validation.sample=2000",
+)
 ONE_RATE = ("training.lr=1.5e-3", "training.relation_rate=1", "training.unit_entities=false")
 TWO_RATES = ("training.lr=3e-3", "training.relation_rate=0.3", "training.unit_entities=true")
 HIGH_RATE = ("training.lr=1e-2", "training.relation_rate=1", "training.unit_entities=true")
 ABLATED = (*SHORTER, *TWO_RATES)
 
-# What TranSHER's main training is joined with, and its seed: one that starts at the margin, and so errs elsewhere.
+# What TranSHER's main training is joined with, and its seed: one that is initialised at the margin, and errs elsewhere.
 AT_MARGIN: dict[str, tuple[tuple[str, ...], int]] = {
     "fb15k-237": (("model.start_at_margin=true", "training.steps=12000"), 1),
     "db100k": (
-        ("model.start_at_margin=true", "model.k=1024", "training.steps=24000", "training.lr=0.0025",
-         "training.relation_rate=0.17", "validation.every=4000", "validation.sample=5000"), 0,
+        (
+            "model.start_at_margin=true",
+            "model.k=1024",
+            "training.steps=24000",
+            "training.lr=0.0025",
+            "training.relation_rate=0.17",
+            "validation.every=4000",
+            "validation.sample=5000",
+        ),
+        0,
     ),
-}  # fmt: skip
+}
 QUICK = (
-    "model.k=16", "training.steps=60", "training.batch=128", "training.negatives=16", "training.lr=1e-2",
-    "validation.every=30", "validation.sample=50", "validation.report_every=10",
-)  # fmt: skip
+    "model.k=16",
+    "training.steps=60",
+    "training.batch=128",
+    "training.negatives=16",
+    "training.lr=1e-2",
+    "validation.every=30",
+    "validation.sample=50",
+    "validation.report_every=10",
+)
 
 # What made it fast, and what made it better: one change each against ABLATED.
 ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -67,7 +86,7 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "dropout": ("dropout 0.1", ("training.dropout=0.1",)),
     "latest-weights": ("the latest weights, no average", ("training.averaging=0",)),
     "dense-adam": ("dense Adam, not row-sparse", ("training.optimizer=adam",)),
-    "independent": ("256 negatives for each positive, not one pool", ("training.pool=independent",)),
+    "independent": ("256 negatives for each positive, not one pool", ("training.pools=each",)),
 }
 
 
@@ -112,23 +131,23 @@ def experiments(
     if "significance" in tables:
         for model in COMPARED:
             add(model, MAIN, (), range(seeds))
-            # Both have TranSHER's start: what a start is worth is another study.
-            start = f"model.init={main_recipe(benchmark, 'transher').model.init}"
-            add(model, SHORT, (*_study(benchmark), start), range(max(seeds, 3)))
+            # Both have TranSHER's initialisation: what it is worth is another study.
+            init = f"model.init={main_recipe(benchmark, OURS).model.init}"
+            add(model, SHORT, (*_study(benchmark), init), range(max(seeds, 3)))
     if "joined" in tables:
         settings, seed = AT_MARGIN.get(benchmark, AT_MARGIN["fb15k-237"])
-        add("transher", MAIN, ())
-        add("transher", MARGIN, settings, [seed])
-        members = [found[f"{benchmark}_transher_{MAIN}_0"], found[f"{benchmark}_transher_{MARGIN}_{seed}"]]
+        add(OURS, MAIN, ())
+        add(OURS, MARGIN, settings, [seed])
+        members = [found[f"{benchmark}_{OURS}_{MAIN}_0"], found[f"{benchmark}_{OURS}_{MARGIN}_{seed}"]]
         recipe = joined_recipe([one.recipe for one in members])
-        joined = Experiment(benchmark, "transher", JOINED, 0, recipe, tuple(one.name for one in members))
+        joined = Experiment(benchmark, OURS, JOINED, 0, recipe, tuple(one.name for one in members))
         found[joined.name] = joined
     if "init" in tables:
         for strategy in STRATEGIES:
-            add("transher", f"init-{strategy}", (*_study(benchmark), f"model.init={strategy}"))
+            add(OURS, f"init-{strategy}", (*_study(benchmark), f"model.init={strategy}"))
     if "ablations" in tables:
         for variant, (_, settings) in ABLATIONS.items():
-            add("transher", f"ablation-{variant}", (*ABLATED, *settings))
+            add(OURS, f"ablation-{variant}", (*ABLATED, *settings))
     return list(found.values())
 
 

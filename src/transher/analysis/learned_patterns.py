@@ -36,16 +36,16 @@ class Example:
 
 
 def parameters(subject: Subject) -> Vectors | None:
-    """(relations, k, 3) for TranSHER and PairRE; None for models without r^H and r^T, or with reciprocal relations,
-    where a head is asked for through another row."""
-    run = subject.run
-    if subject.model not in ("transher", "pairre") or run.recipe.model.reciprocal:
+    """(relations, k, 3); None for models without r^H and r^T, or with reciprocal relations, where a head is asked for
+    through another row."""
+    scorer = subject.run.scorer
+    rows = scorer.relation_weights.double()
+    scales, translation = scorer.model.scales(rows), scorer.model.translation(rows)
+    if scales is None or scorer.reciprocal:
         return None
-    k = run.recipe.model.k
-    rows = run.scorer.relation_weights.numpy().astype(np.float64)
-    a, c = rows[:, :k], rows[:, k : 2 * k]
-    b = rows[:, 2 * k :] if subject.model == "transher" else np.zeros_like(a)
-    return np.stack([a / np.sqrt(k), c / np.sqrt(k), b], axis=-1)
+    a, c = (part.numpy() for part in scales)
+    b = np.zeros_like(a) if translation is None else translation.numpy()
+    return np.stack([a / np.sqrt(a.shape[1]), c / np.sqrt(a.shape[1]), b], axis=-1)
 
 
 def inverted(r: Vectors) -> Vectors:

@@ -66,7 +66,7 @@ def record(
     path = results_folder / f"{name or '_'.join(str(part) for part in experiment.values())}.json"
     result = _rounded(result)
     before = _recorded(path)
-    if all(before.get(part) == result[part] for part in ("experiment", "metrics", "cost", "recipe", "graph_sha256")):
+    if before and _is_of(before, result):
         result |= {part: before[part] for part in _OF_THEN}  # this very run: its machine and commit were those of then
     else:
         threads = run.manifest["machine"]["threads"]
@@ -74,6 +74,13 @@ def record(
         result["commit"] = commit()
     write_text(path, _dump(result) + "\n")
     return path
+
+
+def _is_of(before: dict[str, Any], result: dict[str, Any]) -> bool:
+    """Whether a file tells of this very run; an earlier version may have written its recipe."""
+    parts = ("experiment", "metrics", "cost", "graph_sha256")
+    same = all(before.get(part) == result[part] for part in parts)
+    return same and Recipe.parse(before["recipe"]) == Recipe.parse(result["recipe"])
 
 
 def _recorded(path: Path) -> dict[str, Any]:

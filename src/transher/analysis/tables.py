@@ -22,19 +22,25 @@ from transher.analysis.experiments import (
     MAIN,
     MARGIN,
     MODELS,
+    OURS,
     SHORT,
-    STRATEGIES,
     recipe_name,
 )
 from transher.analysis.results import read_results
 from transher.errors import InputError, UsageError
 from transher.evaluation.bootstrap import RESAMPLES
 from transher.files import write_text
+from transher.models import model_class
+from transher.models.initialisation import STRATEGIES
 
-TITLES = {"transher": "TranSHER", "pairre": "PairRE", "rotate": "RotatE", "transe": "TransE", "distmult": "DistMult",
-          "complex": "ComplEx", "seek": "SEEK"}  # fmt: skip
-GRAPHS = {"fb15k-237": "FB15k-237", "db100k": "DB100K", "yago37": "YAGO37", "ogbl-wikikg2": "ogbl-wikikg2",
-          "ogbl-biokg": "ogbl-biokg", "world": "world"}  # fmt: skip
+GRAPHS = {
+    "fb15k-237": "FB15k-237",
+    "db100k": "DB100K",
+    "yago37": "YAGO37",
+    "ogbl-wikikg2": "ogbl-wikikg2",
+    "ogbl-biokg": "ogbl-biokg",
+    "world": "world",
+}
 METRICS = ("mrr", "hits@1", "hits@3", "hits@10")
 TYPES = ("1-to-1", "1-to-N", "N-to-1", "N-to-N")
 FILES = ("README.md", "docs/results.md")
@@ -80,7 +86,7 @@ def results_table(benchmark: str, results: Sequence[Result]) -> str:
             cells = [
                 f"{_over_seeds(runs, metric, missing=missing)} ({_figure(figures.get(metric))})" for metric in METRICS
             ]
-            rows.append([TITLES[model], *cells, str(len(runs) or ""), _minutes(runs), _reached(runs, figures)])
+            rows.append([_title(model), *cells, str(len(runs) or ""), _minutes(runs), _reached(runs, figures)])
     headers = ["ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10", "seeds", "training minutes", "paper's MRR"]
     return _markdown(headers, rows)
 
@@ -94,7 +100,7 @@ def _ogb_table(benchmark: str, published: dict[str, dict[str, float]], results: 
         missing = "not run" if recipe_name(benchmark, model) else "–"
         ours = _figure(mean(valid), 4) if valid else missing
         test = f"{_over_seeds(runs, 'mrr', digits=4, missing=missing)} ({_figure(figures['mrr'], 4)})"
-        rows.append([TITLES[model], test, f"{ours} ({_figure(figures['valid_mrr'], 4)})", _reached(runs, figures)])
+        rows.append([_title(model), test, f"{ours} ({_figure(figures['valid_mrr'], 4)})", _reached(runs, figures)])
     return _markdown(["ours (paper's)", "test MRR", "validation MRR", "paper's MRR"], rows)
 
 
@@ -102,7 +108,7 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
     """The paired tests of two models under each budget and seed."""
     rows = [
         [
-            f"{TITLES[about['first']]} − {TITLES[about['second']]}, {about['variant']}",
+            f"{_title(about['first'])} − {_title(about['second'])}, {about['variant']}",
             str(about["seed"]),
             *(
                 _over_seeds(_seed(results, about[side], about["variant"], about["seed"]), "mrr", digits=4)
@@ -117,23 +123,40 @@ def significance_table(benchmark: str, results: Sequence[Result]) -> str:
         for test in results
         if test["kind"] == "comparison" and (c := test["comparison"]) and (about := test["experiment"])
     ]
-    headers = ["MRR", "seed", *(TITLES[model] for model in COMPARED), "difference", "95 % interval", "p, bootstrap",
-               "p, Wilcoxon", "better / worse / equal"]  # fmt: skip
+    headers = [
+        "MRR",
+        "seed",
+        *(_title(model) for model in COMPARED),
+        "difference",
+        "95 % interval",
+        "p, bootstrap",
+        "p, Wilcoxon",
+        "better / worse / equal",
+    ]
     return _markdown(headers, rows) + _budget(_all(results, SHORT), "The short trainings have")
 
 
 def joined_table(benchmark: str, results: Sequence[Result]) -> str:
     """TranSHER's main training, the one that it is joined with, and both as one."""
-    figures = paper()["results"].get(benchmark, {}).get("transher", {})
+    figures = paper()["results"].get(benchmark, {}).get(OURS, {})
     rows = []
     for variant, meaning in ((MAIN, "the main training"), (MARGIN, "a start at the margin"), (JOINED, "both, joined")):
-        runs = _runs(results, "transher", variant)
+        runs = _runs(results, OURS, variant)
         dimensions = f"{runs[0]['recipe']['model']['k']:,}" if runs else ""
         valid = _figure(mean(run["validation_mrr"] for run in runs), 4) if runs else ""
         cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS]
         rows.append([meaning, dimensions, valid, *cells, _minutes(runs), _reached(runs, figures)])
-    headers = ["TranSHER, ours (paper's)", "k", "validation MRR", "MRR", "Hits@1", "Hits@3", "Hits@10",
-               "training minutes", "paper's MRR"]  # fmt: skip
+    headers = [
+        "TranSHER, ours (paper's)",
+        "k",
+        "validation MRR",
+        "MRR",
+        "Hits@1",
+        "Hits@3",
+        "Hits@10",
+        "training minutes",
+        "paper's MRR",
+    ]
     return _markdown(headers, rows)
 
 
@@ -149,7 +172,7 @@ def types_table(benchmark: str, results: Sequence[Result]) -> str:
             for kind in TYPES
         ]
         if runs or figures:
-            rows.append([TITLES[model], *cells])
+            rows.append([_title(model), *cells])
     headers = ["ours (paper's)", *(f"{side} {kind}" for side in ("head", "tail") for kind in TYPES)]
     return _markdown(headers, rows)
 
@@ -159,7 +182,7 @@ def init_table(benchmark: str, results: Sequence[Result]) -> str:
     published = paper()["init"].get(benchmark, {})
     rows = []
     for strategy in STRATEGIES:
-        runs, figures = _runs(results, "transher", f"init-{strategy}"), published.get(strategy, {})
+        runs, figures = _runs(results, OURS, f"init-{strategy}"), published.get(strategy, {})
         rows.append(
             [f"`{strategy}`", *(f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS)]
         )
@@ -169,7 +192,7 @@ def init_table(benchmark: str, results: Sequence[Result]) -> str:
 
 def ablations_table(benchmark: str, results: Sequence[Result]) -> str:
     """What each choice is worth, in MRR and in minutes."""
-    base = _runs(results, "transher", "ablation-base")
+    base = _runs(results, OURS, "ablation-base")
     rows = []
     for variant, (meaning, _) in ABLATIONS.items():
         runs = _runs(results, None, f"ablation-{variant}")
@@ -183,10 +206,11 @@ def headline_table(benchmark: str, results: Sequence[Result]) -> str:
     """TranSHER, single and joined, and PairRE in one line each, for the README."""
     published = paper()["results"].get(benchmark, {})
     rows = []
-    for model, variant, words in (("transher", MAIN, ""), ("transher", JOINED, ", two joined"), ("pairre", MAIN, "")):
+    ours, other = COMPARED
+    for model, variant, words in ((ours, MAIN, ""), (ours, JOINED, ", two joined"), (other, MAIN, "")):
         runs, figures = _runs(results, model, variant), published.get(model, {})
         cells = [f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in ("mrr", "hits@10")]
-        rows.append([TITLES[model] + words, *cells, _minutes(runs)])
+        rows.append([_title(model) + words, *cells, _minutes(runs)])
     return _markdown([f"{GRAPHS[benchmark]}, ours (paper's)", "MRR", "Hits@10", "training minutes, CPU"], rows)
 
 
@@ -221,6 +245,10 @@ def rewrite(root: Path, results_folder: Path) -> list[Path]:
             write_text(path, new)
             changed.append(path)
     return changed
+
+
+def _title(model: str) -> str:
+    return model_class(model).title
 
 
 def _runs(results: Sequence[Result], model: str | None, variant: str) -> list[Result]:

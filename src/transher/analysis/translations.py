@@ -79,17 +79,38 @@ def norm_section(subjects: Sequence[Subject]) -> Section | None:
     left.hist(norms, bins=bins.tolist(), color="#0072B2", alpha=0.85)
     left.yaxis.set_major_locator(MaxNLocator(integer=True))
     left.axvline(gamma, color="#D55E00", linewidth=2)
-    left.annotate(f"γ = {gamma:g}", (gamma, 1), xycoords=("data", "axes fraction"), xytext=(4, -10),
-                  textcoords="offset points", color="#D55E00")  # fmt: skip
+    left.annotate(
+        f"γ = {gamma:g}",
+        (gamma, 1),
+        xycoords=("data", "axes fraction"),
+        xytext=(4, -10),
+        textcoords="offset points",
+        color="#D55E00",
+    )
     left.set(title=rf"$\Vert B_r\Vert_1$, {subject.drawn}", xlabel=r"$\Vert B_r\Vert_1$", ylabel="relations")
     for code, kind in enumerate(RELATION_TYPES):
         own = types == code
         if own.any():
-            right.scatter(np.maximum(frequency[own], 0.5), norms[own], s=18, alpha=0.75, linewidths=0,
-                          color=TYPE_COLOURS[kind], marker=TYPE_MARKERS[kind], label=kind)  # fmt: skip
+            right.scatter(
+                np.maximum(frequency[own], 0.5),
+                norms[own],
+                s=18,
+                alpha=0.75,
+                linewidths=0,
+                color=TYPE_COLOURS[kind],
+                marker=TYPE_MARKERS[kind],
+                label=kind,
+            )
     symmetric = symmetric_shares(graph, np.unique(graph.all_triples, axis=0)) >= SYMMETRIC
-    right.scatter(np.maximum(frequency[symmetric], 0.5), norms[symmetric], s=60, facecolors="none", edgecolors="black",
-                  linewidths=0.9, label="symmetric")  # fmt: skip
+    right.scatter(
+        np.maximum(frequency[symmetric], 0.5),
+        norms[symmetric],
+        s=60,
+        facecolors="none",
+        edgecolors="black",
+        linewidths=0.9,
+        label="symmetric",
+    )
     right.axhline(gamma, color="#D55E00", linewidth=1.5)
     right.set_ylim(0, None)
     right.set(

@@ -1,39 +1,54 @@
-"""Score functions, one short file each, and where to find them by name."""
+"""Score functions, one short file each, and where to find them by name.
+
+Somebody else's model needs no more than the names below: see docs/your_own_model.md. They are loaded on first use, so
+that the catalogue can be read without torch.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from transher.models.complex import ComplEx
-from transher.models.distmult import DistMult
-from transher.models.hole import HolE
-from transher.models.manifolde import ManifoldE
-from transher.models.model import Model, Query
-from transher.models.pairre import PairRE
-from transher.models.rescal import RESCAL
-from transher.models.rotate import RotatE
-from transher.models.seek import SEEK
-from transher.models.transe import TransE, TransEL2
-from transher.models.transh import TransH
-from transher.models.transher import TranSHER
-from transher.models.transr import TransR
+from transher.models.catalogue import BUILT_IN, build_model, model_class, model_names
 
 if TYPE_CHECKING:
-    from transher.training.recipe import ModelSettings
+    from transher.kernels import Columns
+    from transher.models.embeddings import Embeddings
+    from transher.models.families import DotModel, ScaledL1Model
+    from transher.models.model import Asked, Model, Part, Query
 
-MODELS: dict[str, type[Model]] = {
-    model.name: model
-    for model in (
-        TranSHER, PairRE, TransE, TransEL2, TransH, TransR, ManifoldE, RESCAL, DistMult, HolE, ComplEx, RotatE, SEEK,
-    )
-}  # fmt: skip
+    MODELS: dict[str, type[Model]]
+
+_HOMES = {
+    "Asked": "transher.models.model",
+    "Columns": "transher.kernels",
+    "DotModel": "transher.models.families",
+    "Embeddings": "transher.models.embeddings",
+    "Model": "transher.models.model",
+    "Part": "transher.models.model",
+    "Query": "transher.models.model",
+    "ScaledL1Model": "transher.models.families",
+}
+
+__all__ = [
+    "MODELS",
+    "Asked",
+    "Columns",
+    "DotModel",
+    "Embeddings",
+    "Model",
+    "Part",
+    "Query",
+    "ScaledL1Model",
+    "build_model",
+    "model_class",
+    "model_names",
+]
 
 
-def build_model(settings: ModelSettings) -> Model:
-    """The model that a recipe names."""
-    if settings.name == SEEK.name:
-        return SEEK(settings.k, settings.gamma, settings.segments)
-    return MODELS[settings.name](settings.k, settings.gamma)
-
-
-__all__ = ["MODELS", "Model", "Query", "build_model"]
+def __getattr__(name: str) -> Any:
+    if name == "MODELS":  # every model that ships with the package
+        return {built_in: model_class(built_in) for built_in in BUILT_IN}
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module 'transher.models' has no attribute '{name}'")

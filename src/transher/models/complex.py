@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from transher.graph.graph import Side
 from transher.models.families import DotModel
-from transher.models.model import Part, Query, complex_moduli, complex_product
+from transher.models.model import Model, Part, Query, complex_moduli, complex_product
 
 
 class ComplEx(DotModel):
@@ -16,8 +18,8 @@ class ComplEx(DotModel):
     z = t∘conj r for heads.
     """
 
-    name = "complex"
     title = "ComplEx"
+    defaults: ClassVar = {"model.gamma": 200.0}
 
     @property
     def entity_parts(self) -> list[Part]:
@@ -32,3 +34,6 @@ class ComplEx(DotModel):
 
     def moduli(self, rows: Tensor) -> Tensor:
         return complex_moduli(rows)
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        return entities, relations * share

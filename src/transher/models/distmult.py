@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from transher.graph.graph import Side
 from transher.models.families import DotModel
-from transher.models.model import Part, Query
+from transher.models.model import Model, Part, Query
 
 
 class DistMult(DotModel):
     """f_r(h, t) = Σ h∘r∘t."""
 
-    name = "distmult"
     title = "DistMult"
+    defaults: ClassVar = {"model.gamma": 200.0}
 
     @property
     def relation_parts(self) -> list[Part]:
@@ -21,3 +23,6 @@ class DistMult(DotModel):
 
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         return (anchors * relations,)
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        return entities, relations * share

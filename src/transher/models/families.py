@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from transher import kernels
 from transher.graph.graph import Side
@@ -17,6 +19,8 @@ from transher.scorer import refuse_nan
 class ScaledL1Model(Model):
     """γ − Σ_i |q_i − s_i e_i|, with the query (q, s)."""
 
+    # On FB15k-237 a tenth of the gradients gave the validation MRR of all, and this kernel gains by it.
+    defaults: ClassVar[Mapping[str, Any]] = {"training.gradient_share": 0.1}
     holds_scores = False
     can_drop = True
 
@@ -58,9 +62,16 @@ class ScaledL1Model(Model):
         return None
 
     def batch_scores(
-        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
-        negatives: Tensor, side: Side, keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
+        self,
+        entity_rows: Tensor,
+        relation_rows: Tensor,
+        anchors: Tensor,
+        relations: Tensor,
+        answers: Tensor,
+        negatives: Tensor,
+        side: Side,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """As in Model; in one native operation where it serves."""
         columns = self.columns(side)
         indices = (anchors, relations, answers, negatives)
@@ -82,3 +93,14 @@ class DotModel(Model):
     def pairs(self, query: Query, candidates: Tensor) -> Tensor:
         (q,) = query
         return (q * candidates).sum(-1)
+
+
+def joined_directions(model: Model, entities: Tensor, relations: Tensor, share: float) -> tuple[Tensor, Tensor]:
+    """`Model.joined_rows` where entities count by direction: a mean of M wants distances divided by M. M unit
+    rows side by side are √M long, which divides by √M already, and the relations do the rest. A translation is not
+    multiplied by an entity."""
+    scaled = relations * share**0.5
+    translation = model.translation(scaled)
+    if translation is not None:
+        translation.mul_(share**0.5)
+    return normalize(entities), scaled

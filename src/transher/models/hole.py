@@ -16,7 +16,6 @@ class HolE(DotModel):
     As a dot product with the candidate: t · (r ∗ h) for tails (convolution), h · (r ⋆ t) for heads (correlation).
     """
 
-    name = "hole"
     title = "HolE"
 
     @property

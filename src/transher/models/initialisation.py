@@ -1,4 +1,4 @@
-"""How tables start: one choice of distribution per component, E-G-B, as in `U_N_N`."""
+"""How tables are initialised: one choice of distribution per component, E-G-B, as in `U_N_N`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch import Tensor
 from transher.models.model import Model, Part
 
 Xavier = Literal["code", "paper"]
-STRATEGIES = tuple(f"{e}_{g}_{b}" for e in "UN" for g in "UN" for b in "UN")
+# In the order of the paper's table.
+STRATEGIES = ("N_N_N", "N_N_U", "N_U_N", "U_N_N", "N_U_U", "U_N_U", "U_U_N", "U_U_U")
 _PROBES = 1024  # random triples whose mean distance is measured
 
 

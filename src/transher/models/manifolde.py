@@ -12,7 +12,6 @@ from transher.models.model import Model, Part, Query
 class ManifoldE(Model):
     """f_r(h, t) = γ − | ‖h + r − t‖² − D_r² |: tails lie on a sphere around h + r. A relation's row is [r | D_r]."""
 
-    name = "manifolde"
     title = "ManifoldE"
 
     @property

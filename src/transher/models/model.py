@@ -7,14 +7,15 @@ passed in. Both sides, single triples, training, ranking and answers all go thro
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from transher import kernels
+from transher.errors import UsageError
 from transher.graph.graph import Side
 from transher.kernels import Chunk, Known
 from transher.scorer import count_in_matrix
@@ -28,7 +29,7 @@ class Part(NamedTuple):
 
     letter: Literal["E", "G", "B"]
     width: int
-    identity: bool = False  # a square matrix that starts as the identity, whatever the strategy says
+    identity: bool = False  # a square matrix that is initialised as the identity, whatever the strategy says
 
 
 class Asked(NamedTuple):
@@ -40,12 +41,19 @@ class Asked(NamedTuple):
 
 
 class Model(ABC):
-    """A score function of dimension `k` with margin `gamma`."""
+    """A score function of dimension `k` with margin `gamma`. Further arguments of a constructor are settings of the
+    model's own: a recipe has them in its section [model], checked by their types."""
 
-    name: ClassVar[str]
-    title: ClassVar[str]  # as the paper prints it
-    holds_scores: ClassVar[bool] = True  # whether `count_better` holds the scores of all candidates at a time
+    title: ClassVar[str]  # as the paper prints it; the name of the class unless given
+    defaults: ClassVar[Mapping[str, Any]] = {}  # where its default recipe differs: {"model.gamma": 9.0}
+    largest_default_k: ClassVar[int | None] = None  # of its default recipe, where a wide model costs too much
+    only_direction: ClassVar[bool] = False  # whether only the direction of an entity's row counts, not its length
     can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
+    holds_scores: ClassVar[bool] = True  # whether `count_better` holds the scores of all candidates at a time
+
+    def __init_subclass__(cls) -> None:
+        if "title" not in vars(cls):
+            cls.title = cls.__name__
 
     def __init__(self, k: int, gamma: float) -> None:
         self.k = k
@@ -79,7 +87,7 @@ class Model(ABC):
 
     @abstractmethod
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
-        """anchors: seen entity rows (B, d), relations: raw relation rows (B, w) → one query a row."""
+        """anchors: seen entity rows (B, d), relations: raw relation rows (B, w) → one query per row."""
 
     @abstractmethod
     def cross(self, query: Query, candidates: Tensor) -> Tensor:
@@ -157,8 +165,23 @@ class Model(ABC):
         return count_in_matrix(scores, asked.query, asked.ids, known)
 
     def translation(self, relations: Tensor) -> Tensor | None:
-        """The columns B of relation rows, for λ‖B‖²; None where a model has no such thing."""
+        """The columns B of relation rows, a view, for λ‖B‖² and pictures; None where a model has no such thing."""
         return None
+
+    def scales(self, relations: Tensor) -> tuple[Tensor, Tensor] | None:
+        """The columns r^H and r^T of relation rows, which multiply the coordinates of head and tail; None where a model
+        has no such thing."""
+        return None
+
+    @classmethod
+    def can_join(cls) -> bool:
+        """Whether several of this model, side by side, are one of it whose score is the mean of theirs."""
+        return cls.joined_rows is not Model.joined_rows
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        """This model's tables as a part of `joined`, whose score is the mean of its members': `share` is one member's
+        part of it. Rows are blocks of k columns; a block of the joined row has that of every member, side by side."""
+        raise UsageError(f"{self.title} cannot be joined: its score is not a sum over coordinates.")
 
     def moduli(self, rows: Tensor) -> Tensor:
         """Absolute values of an embedding's coordinates, for N3; complex models give moduli."""
@@ -167,7 +190,7 @@ class Model(ABC):
 
 def drop(query: Query, keep: Tensor) -> Query:
     """Query with coordinates weighted by `keep` (B, k): since |m(q − s∘e)| = m|q − s∘e|, this is dropout on the
-    difference vector, with one mask a query for all of its candidates."""
+    difference vector, with one mask per query for all of its candidates."""
     return tuple(part * keep for part in query)
 
 

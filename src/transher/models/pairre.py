@@ -6,15 +6,15 @@ from torch import Tensor
 
 from transher.graph.graph import Side
 from transher.kernels import Columns, normalise
-from transher.models.families import ScaledL1Model
-from transher.models.model import Part, Query
+from transher.models.families import ScaledL1Model, joined_directions
+from transher.models.model import Model, Part, Query
 
 
 class PairRE(ScaledL1Model):
     """f_r(h, t) = γ − ‖ r^H∘ĥ − r^T∘t̂ ‖₁. A relation's row is [r^H | r^T]."""
 
-    name = "pairre"
     title = "PairRE"
+    only_direction = True
 
     @property
     def relation_parts(self) -> list[Part]:
@@ -29,3 +29,9 @@ class PairRE(ScaledL1Model):
 
     def columns(self, side: Side) -> Columns:
         return Columns(0, self.k, None, 1.0, True) if side == "tail" else Columns(self.k, 0, None, 1.0, True)
+
+    def scales(self, relations: Tensor) -> tuple[Tensor, Tensor]:
+        return relations[..., : self.k], relations[..., self.k :]
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        return joined_directions(self, entities, relations, share)

@@ -13,8 +13,8 @@ from transher.models.model import Part, Query
 class RESCAL(DotModel):
     """f_r(h, t) = h⊤ M_r t. A relation's row is M_r, by rows."""
 
-    name = "rescal"
     title = "RESCAL"
+    largest_default_k = 64  # k·k numbers per relation
 
     @property
     def relation_parts(self) -> list[Part]:

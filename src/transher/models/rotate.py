@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,11 +18,11 @@ class RotatE(Model):
     """f_r(h, t) = γ − Σ_i | h_i e^{iθ_i} − t_i | over k complex coordinates, stored as [real | imaginary].
 
     A rotation keeps lengths, so heads are asked for with t∘e^{−iθ}. The table holds θ scaled by U_γ's bound over π, as
-    the authors do: a uniform start then covers the circle, and one learning rate suits entities and angles alike.
+    the authors do: a uniform initialisation then covers the circle, and one learning rate suits entities and angles.
     """
 
-    name = "rotate"
     title = "RotatE"
+    defaults: ClassVar = {"model.gamma": 9.0}
 
     @property
     def entity_parts(self) -> list[Part]:
@@ -43,10 +44,17 @@ class RotatE(Model):
         return self.gamma - kernels.complex_modulus_pairs(query[0], candidates)
 
     def batch_scores(
-        self, entity_rows: Tensor, relation_rows: Tensor, anchors: Tensor, relations: Tensor, answers: Tensor,
-        negatives: Tensor, side: Side, keep: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """As in Model; the native kernel reads the rows of any pools, one for all or one a positive, where they lie."""
+        self,
+        entity_rows: Tensor,
+        relation_rows: Tensor,
+        anchors: Tensor,
+        relations: Tensor,
+        answers: Tensor,
+        negatives: Tensor,
+        side: Side,
+        keep: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """As in Model; the native kernel reads the rows of any pools, one for all or one each, where they lie."""
         if not native.serves(entity_rows):
             return super().batch_scores(entity_rows, relation_rows, anchors, relations, answers, negatives, side, keep)
         rows = entity_rows.index_select(0, torch.cat([anchors, answers]))
@@ -56,3 +64,7 @@ class RotatE(Model):
 
     def moduli(self, rows: Tensor) -> Tensor:
         return complex_moduli(rows) if rows.shape[-1] == 2 * self.k else rows.abs()
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        # Angles stay what they are; the table holds them as shares of U_γ's bound, which γ and k set.
+        return entities * share, relations * (joined.initial_range / self.initial_range)

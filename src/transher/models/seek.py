@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from transher.graph.graph import Side
 from transher.models.families import DotModel
 from transher.models.model import Part, Query
+
+Segments = Annotated[int, Field(ge=1, description="number of equal segments that k is cut into")]
 
 
 class SEEK(DotModel):
@@ -16,10 +21,9 @@ class SEEK(DotModel):
     For even x: w = y and s = +1; for odd x: w = (x + y) mod d, and s = −1 if x + y ≥ d, else +1.
     """
 
-    name = "seek"
     title = "SEEK"
 
-    def __init__(self, k: int, gamma: float, segments: int = 4) -> None:
+    def __init__(self, k: int, gamma: float, segments: Segments = 4) -> None:
         super().__init__(k, gamma)
         if k % segments:
             raise ValueError(f"SEEK cuts k = {k} into {segments} equal segments: make k a multiple of {segments}.")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -14,8 +16,8 @@ from transher.models.model import Model, Part, Query
 class TransE(ScaledL1Model):
     """f_r(h, t) = γ − ‖ h + r − t ‖₁: the scaled L1 form with every scale 1 and no normalisation."""
 
-    name = "transe"
     title = "TransE"
+    defaults: ClassVar = {**ScaledL1Model.defaults, "model.gamma": 9.0}
 
     @property
     def relation_parts(self) -> list[Part]:
@@ -28,12 +30,15 @@ class TransE(ScaledL1Model):
     def columns(self, side: Side) -> kernels.Columns:
         return kernels.Columns(None, None, 0, 1.0 if side == "tail" else -1.0, False)
 
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        return entities * share, relations * share
+
 
 class TransEL2(Model):
     """f_r(h, t) = γ − ‖ h + r − t ‖₂."""
 
-    name = "transe-l2"
     title = "TransE (L2)"
+    defaults: ClassVar = {"model.gamma": 9.0}
 
     @property
     def relation_parts(self) -> list[Part]:

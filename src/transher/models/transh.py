@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -17,8 +19,8 @@ class TransH(Model):
     ‖q − e‖² + 2 (w·q)(w·e) − (w·e)²: matrix products only, no projected candidate is ever stored.
     """
 
-    name = "transh"
     title = "TransH"
+    defaults: ClassVar = {"model.gamma": 9.0}
 
     @property
     def relation_parts(self) -> list[Part]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from torch import Tensor
 
 from transher.graph.graph import Side
 from transher.kernels import Columns, normalise
-from transher.models.families import ScaledL1Model
-from transher.models.model import Part, Query
+from transher.models.families import ScaledL1Model, joined_directions
+from transher.models.model import Model, Part, Query
 
 
 class TranSHER(ScaledL1Model):
@@ -17,8 +19,9 @@ class TranSHER(ScaledL1Model):
     A relation's row is [r^H | r^T | B_r].
     """
 
-    name = "transher"
     title = "TranSHER"
+    defaults: ClassVar = {**ScaledL1Model.defaults, "model.init": "U_N_N"}
+    only_direction = True
 
     @property
     def relation_parts(self) -> list[Part]:
@@ -39,3 +42,9 @@ class TranSHER(ScaledL1Model):
 
     def translation(self, relations: Tensor) -> Tensor:
         return relations[..., 2 * self.k :]
+
+    def scales(self, relations: Tensor) -> tuple[Tensor, Tensor]:
+        return relations[..., : self.k], relations[..., self.k : 2 * self.k]
+
+    def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
+        return joined_directions(self, entities, relations, share)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -15,8 +17,9 @@ _PRODUCTS = 1 << 22  # how many products of two coordinates of a candidate are h
 class TransR(Model):
     """f_r(h, t) = γ − ‖ M_r h + r − M_r t ‖₂. A relation's row is [M_r (k·k, by rows) | r]."""
 
-    name = "transr"
     title = "TransR"
+    defaults: ClassVar = {"model.gamma": 9.0}
+    largest_default_k = 64  # k·k numbers per relation
 
     @property
     def relation_parts(self) -> list[Part]:

@@ -11,28 +11,27 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from transher.errors import UsageError
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph
-from transher.models import build_model
+from transher.models import Model, build_model
+from transher.models.catalogue import model_class
 from transher.models.embeddings import Embeddings
 from transher.runs.folder import new_folder, write_start
 from transher.runs.run import Run, load
 from transher.runs.train import conclude
 from transher.training.checkpoints import save_model
 from transher.training.history import History
-from transher.training.recipe import DIRECTIONS, Recipe
-
-JOINABLE = (*DIRECTIONS, "transe", "distmult", "complex", "rotate")
+from transher.training.recipe import Recipe
 
 
 def join(runs: Sequence[Run], out: str | Path) -> Run:
     """One run, in the folder `out`, of several finished ones of one model on one graph; their k may differ."""
     _refuse_unlike(runs)
     graph, recipe = runs[0].graph, joined_recipe([run.recipe for run in runs])
-    entities, relations = joined_tables([run.scorer for run in runs])
+    model = build_model(recipe.model)
+    entities, relations = joined_tables(model, [run.scorer for run in runs])
     members = [
         {"recipe": run.recipe.model_dump(), "cost": run.manifest["cost"], "threads": run.manifest["machine"]["threads"]}
         for run in runs
@@ -41,7 +40,7 @@ def join(runs: Sequence[Run], out: str | Path) -> Run:
     seconds, steps = (sum(member["cost"][part] for member in members) for part in ("seconds", "steps"))
     with new_folder(Path(out)) as filling:
         write_start(filling, graph, recipe)
-        scorer = Embeddings(build_model(recipe.model), entities, relations, recipe.model.reciprocal)
+        scorer = Embeddings(model, entities, relations, recipe.model.reciprocal)
         mrr = _validate(scorer, graph, recipe)
         save_model(filling, entities, relations, steps, mrr)
         history = History(filling, 0)
@@ -58,32 +57,12 @@ def joined_recipe(recipes: Sequence[Recipe]) -> Recipe:
     return recipes[0].with_settings([f"model.k={k}", f"model.gamma={gamma}"])
 
 
-def joined_tables(scorers: Sequence[Embeddings]) -> tuple[Tensor, Tensor]:
-    """The tables of a model of k = Σ k_i whose score is the mean of the scorers', with the mean of their γ.
-
-    Rows are blocks of k columns: each block of the joined row has that block of every member, one after the other. A
-    mean of M wants every distance divided by M. Where entities count by direction, M unit rows side by side are √M
-    long, which divides by √M already, and the relations do the rest; a translation is not multiplied by an entity.
-    Angles stay what they are; RotatE's table holds them as shares of the range of a uniform start, which γ and k set.
-    """
-    models, share = [one.model for one in scorers], 1 / len(scorers)
-    model = type(models[0])(sum(one.k for one in models), sum(one.gamma for one in models) * share)
-    directed = model.name in DIRECTIONS
-    entity_rows = [normalize(one.entity_weights) if directed else one.entity_weights for one in scorers]
-    relation_rows = [one.relation_weights for one in scorers]
-    if model.name == "rotate":
-        relation_rows = [one.relation_weights * (model.initial_range / one.model.initial_range) for one in scorers]
-    widths = [one.k for one in models]
-    entities, relations = _side_by_side(entity_rows, widths), _side_by_side(relation_rows, widths)
-    if model.name == "rotate":
-        return entities * share, relations
-    if model.name == "transe":
-        return entities * share, relations * share
-    scaled = relations * (share**0.5 if directed else share)
-    translation = model.translation(scaled)
-    if translation is not None:
-        translation.mul_(share**0.5)
-    return entities, scaled
+def joined_tables(joined: Model, scorers: Sequence[Embeddings]) -> tuple[Tensor, Tensor]:
+    """The tables of `joined`, of k = Σ k_i and the mean of the γ_i, whose score is the mean of the scorers'."""
+    share, widths = 1 / len(scorers), [one.model.k for one in scorers]
+    rows = [one.model.joined_rows(one.entity_weights, one.relation_weights, joined, share) for one in scorers]
+    entities, relations = zip(*rows, strict=True)
+    return _side_by_side(entities, widths), _side_by_side(relations, widths)
 
 
 def _side_by_side(tables: Sequence[Tensor], widths: Sequence[int]) -> Tensor:
@@ -105,12 +84,13 @@ def _refuse_unlike(runs: Sequence[Run]) -> None:
     if len({run.folder.resolve() for run in runs}) < len(runs):
         raise UsageError("a run is named twice: joined with itself it is what it was, and twice as large.")
     first, kind = runs[0], runs[0].recipe.model
-    if kind.name not in JOINABLE:
-        raise UsageError(f"{kind.name} cannot be joined; {', '.join(JOINABLE)} can.")
+    if not model_class(kind.name).can_join():
+        raise UsageError(f"{kind.name} cannot be joined: its score is not a sum over coordinates.")
     for run in runs:
         if run.manifest is None:
             raise UsageError(f"{run.folder} is not finished: train it to its end before it is joined.")
-        if (run.recipe.model.name, run.recipe.model.reciprocal) != (kind.name, kind.reciprocal):
+        other = run.recipe.model
+        if (other.name, other.reciprocal, other.own) != (kind.name, kind.reciprocal, kind.own):
             raise UsageError(f"{run.folder} has another model than {first.folder}: only like can be joined.")
         # Split by split: what one was trained on must not be what the other is tested on.
         if not run.graph.equals(first.graph):

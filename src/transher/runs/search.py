@@ -21,13 +21,14 @@ from sqlalchemy.exc import DatabaseError
 from transher.errors import Diverged, InputError, Interrupted, TransherError, UsageError
 from transher.files import alone, write_text
 from transher.graph.graph import Graph
+from transher.models import Model, model_class
+from transher.models.initialisation import STRATEGIES
 from transher.training.defaults import default_recipe
-from transher.training.recipe import Recipe, setting_names
+from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Report, SearchWatcher, Watcher
 
 DATABASE, BEST_FILE = "search.db", "best.toml"
-STRATEGIES = "N_N_N,N_N_U,N_U_N,U_N_N,N_U_U,U_N_U,U_U_N,U_U_U"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Range:
     def parse(cls, text: str, base: Recipe) -> Range:
         """`KEY=a,b,c`, `KEY=lo:hi` or `KEY=log:lo:hi`; every value must fit the recipe that the search begins with."""
         key, equals, values = text.partition("=")
-        if not equals or key not in setting_names():
+        if not equals or key not in base.setting_names():
             try:
                 base.with_settings([text])  # tells what is wrong with the key
             except UsageError as error:
@@ -79,10 +80,10 @@ class Range:
 
 
 def default_space(base: Recipe) -> list[str]:
-    """Start, γ, learning rate, and λ where there are translations: what the paper searches."""
+    """γ, learning rate, and where there are translations also initialisation and λ: what the paper searches."""
     space = ["model.gamma=4:16", f"training.lr=log:{base.training.lr / 5:g}:{base.training.lr * 5:g}"]
-    if base.model.name == "transher":
-        space += [f"model.init={STRATEGIES}", "training.translation_l2=log:1e-6:1e-3"]
+    if model_class(base.model.name).translation is not Model.translation:
+        space += [f"model.init={','.join(STRATEGIES)}", "training.translation_l2=log:1e-6:1e-3"]
     return space
 
 
@@ -244,7 +245,7 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
     }
     before = study.user_attrs
     for key, value in asked.items():
-        if key in before and before[key] != value:
+        if key in before and not _same(key, before[key], value):
             what = key.removesuffix("_sha256")
             raise UsageError(f"{folder} holds a search with another {what}: choose another folder for --out.")
     for key, value in asked.items():
@@ -255,6 +256,11 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
         study.enqueue_trial(trial.params)
         shutil.rmtree(folder / f"trial-{trial.number}", ignore_errors=True)
     return study
+
+
+def _same(key: str, before: str, now: str) -> bool:
+    """An earlier version wrote the same recipe in other words."""
+    return before == now or (key == "recipe" and Recipe.from_toml(before) == Recipe.from_toml(now))
 
 
 def _best_by_trial(study: optuna.Study) -> dict[int, float]:

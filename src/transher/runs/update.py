@@ -16,7 +16,7 @@ from transher.runs.folder import new_folder, write_start
 from transher.runs.movement import UpdateReport, keep_before, read_movement
 from transher.runs.run import Run
 from transher.runs.train import train_to_end
-from transher.training.checkpoints import Progress, load_state, save_state
+from transher.training.checkpoints import TrainingState, load_state, save_state
 from transher.training.placement import place, widened
 from transher.training.recipe import Recipe
 from transher.training.table import TABLES
@@ -47,7 +47,7 @@ def update(
         recipe = _short_recipe(run.recipe, steps or max(1, run.recipe.training.steps // _SHARE))
         placed = place(run.scorer, run.graph, growth, run.recipe)
         write_start(filling, growth.graph, recipe)
-        save_state(filling, _state(placed, tensors, growth, recipe), Progress(updates=progress.updates))
+        save_state(filling, _state(placed, tensors, growth, recipe), TrainingState(updates=progress.updates))
         keep_before(filling, run.graph, run.scorer, growth)
     updated = train_to_end(folder, Trainer(growth.graph, recipe, folder, resume=True), watcher)
     report = read_movement(folder)

@@ -19,7 +19,7 @@ from transher import kernels
 from transher.errors import TransherError
 from transher.graph.graph import SIDES, Graph, Side
 from transher.models.embeddings import asked_as
-from transher.training.recipe import TrainingSettings
+from transher.training.settings import TrainingSettings
 
 _ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4  # purposes; _ORDER takes two, one per side
 
@@ -148,7 +148,7 @@ class Batches:
         generator = self._generator(_NEGATIVES, step)
         count = self.negative_count
         known = self.graph.trained.answers(side) if self.settings.filter_known else None
-        if self.settings.pool == "independent":
+        if self.settings.pools == "each":
             shape = (len(answers), count)
             if self._types is None:
                 own = generator.integers(len(self.graph.entities), size=shape)

@@ -1,4 +1,4 @@
-"""What a training leaves on disk as it goes: the best weights so far, and all that it takes to go on."""
+"""What a training leaves on disk as it goes: the best weights so far, and all that it takes to resume."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STATE_FILE = "optimizer.safetensors"
 
 
 @dataclass
-class Progress:
+class TrainingState:
     """Where a training stands."""
 
     step: int = 0  # steps done
@@ -60,15 +60,15 @@ def save_model(folder: Path, entities: Tensor, relations: Tensor, step: int, mrr
     write_tensors(folder / MODEL_FILE, {"entities": entities, "relations": relations}, {"step": step, "mrr": mrr})
 
 
-def save_state(folder: Path, tensors: dict[str, Tensor], progress: Progress) -> None:
+def save_state(folder: Path, tensors: dict[str, Tensor], progress: TrainingState) -> None:
     """Latest weights, optimiser state and progress in one file, so that one rename makes all of it current."""
     write_tensors(folder / STATE_FILE, tensors, asdict(progress))
 
 
-def load_state(folder: Path) -> tuple[dict[str, Tensor], Progress]:
+def load_state(folder: Path) -> tuple[dict[str, Tensor], TrainingState]:
     if not (folder / STATE_FILE).is_file():
-        raise TransherError(f"{folder} has no checkpoint to go on from: train without --resume.")
+        raise TransherError(f"{folder} has no checkpoint to resume from: train without --resume.")
     tensors, metadata = read_tensors(folder / STATE_FILE)
     for name in tensors:  # training writes into them, and the file must stay as it is; one copy at a time
         tensors[name] = tensors[name].clone()
-    return tensors, Progress(**metadata)
+    return tensors, TrainingState(**metadata)

@@ -1,4 +1,4 @@
-"""Rows for what is new: a start from the neighbours, and a short training that moves nothing else."""
+"""Rows for what is new: initialised from the neighbours, and a short training that moves nothing else."""
 
 from __future__ import annotations
 
@@ -16,22 +16,34 @@ from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables
 from transher.models.model import Model
 from transher.training.batches import Batches
-from transher.training.loss import batch_loss
 from transher.training.recipe import Recipe
+from transher.training.step import TrainingStep
 from transher.training.table import SparseAdamTable
 
 PLACEMENT_STEPS = 200
 _ANALOGUES = 50  # entities that a triple of a new one may lend the rows of
 _NOISE = 0.01  # of the rows' spread: new entities with the same neighbours must be able to part
+# A few hundred steps on a few triples take the plain loss, at a learning rate that falls to 0.
+_PLAIN = {
+    "schedule": "linear",
+    "warmup": 0,
+    "pools": 1,
+    "typed": False,
+    "translation_l2": 0.0,
+    "n3": 0.0,
+    "dropout": 0.0,
+    "gradient_share": 1.0,
+    "averaging": 0.0,
+}
 
 
 def place(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe, steps: int = PLACEMENT_STEPS) -> Embeddings:
     """A scorer of the grown graph: old rows as they were, new ones put where their triples want them."""
-    entities, relations = _started(scorer, old, growth, recipe)
-    free_entities = torch.arange(len(entities)) >= growth.old_entities
-    ids = torch.arange(len(relations)) % len(growth.graph.relations)
-    _settle(scorer.model, entities, relations, free_entities, ids >= growth.old_relations, growth, recipe, steps)
-    return Embeddings(scorer.model, entities, relations, scorer.reciprocal)
+    tables = _initialised(scorer, old, growth, recipe)
+    entities, relations = (torch.arange(len(table)) for table in tables)
+    new = entities >= growth.old_entities, relations % len(growth.graph.relations) >= growth.old_relations
+    _settle(scorer.model, tables, new, growth, recipe, steps)
+    return Embeddings(scorer.model, *tables, scorer.reciprocal)
 
 
 def widened(rows: Tensor, growth: Growth, fresh: Tensor) -> Tensor:
@@ -43,20 +55,24 @@ def widened(rows: Tensor, growth: Growth, fresh: Tensor) -> Tensor:
     return torch.cat([piece for pair in zip(parts, more, strict=True) for piece in pair])
 
 
-def _started(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe) -> tuple[Tensor, Tensor]:
+def _initialised(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe) -> tuple[Tensor, Tensor]:
     """Both tables with rows for what is new, before any training."""
     copies = 2 if scorer.reciprocal else 1
     drawn_entities, drawn_relations = initial_tables(
-        scorer.model, growth.new_entities, copies * growth.new_relations, recipe.model.init, recipe.model.xavier,
+        scorer.model,
+        growth.new_entities,
+        copies * growth.new_relations,
+        recipe.model.init,
+        recipe.model.xavier,
         recipe.training.seed,
-    )  # fmt: skip
+    )
     return (
-        torch.cat([scorer.entity_weights, _entity_starts(scorer, old, growth, drawn_entities)]),
-        widened(scorer.relation_weights.clone(), growth, _relation_starts(scorer, old, growth, drawn_relations)),
+        torch.cat([scorer.entity_weights, _initial_entities(scorer, old, growth, drawn_entities)]),
+        widened(scorer.relation_weights.clone(), growth, _initial_relations(scorer, old, growth, drawn_relations)),
     )
 
 
-def _entity_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
+def _initial_entities(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
     """The mean row of those that stand where a new entity stands: for (new, r, t) the known heads of (?, r, t), or the
     heads of r if t is new to it. `drawn`, (new, d), is for those that share nothing with anyone."""
     totals, counts = torch.zeros_like(drawn), torch.zeros(len(drawn))
@@ -79,7 +95,7 @@ def _entity_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor
     return torch.where(counts[:, None] > 0, totals / counts.clamp_min(1)[:, None] + noise, drawn)
 
 
-def _relation_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
+def _initial_relations(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tensor) -> Tensor:
     """The row of the old relation that has most heads and tails in common; `drawn` where none has any."""
     rows = drawn.clone()
     for number in range(growth.new_relations):
@@ -98,50 +114,21 @@ def _relation_starts(scorer: Embeddings, old: Graph, growth: Growth, drawn: Tens
 
 
 def _settle(
-    model: Model,
-    entities: Tensor,
-    relations: Tensor,
-    free_entities: Tensor,
-    free_relations: Tensor,
-    growth: Growth,
-    recipe: Recipe,
-    steps: int,
+    model: Model, tables: tuple[Tensor, Tensor], free: tuple[Tensor, Tensor], growth: Growth, recipe: Recipe, steps: int
 ) -> None:
-    """Train the free rows, in place, on the triples that have one; all other rows stay as they are."""
+    """Train the free rows of both tables, in place, on the triples that have one; all other rows stay as they are."""
     touching = _touching(growth.added, growth)
     if not len(touching):
         return
     settings = recipe.training.model_copy(
-        update={
-            "batch": min(recipe.training.batch, len(touching)), "typed": False, "translation_l2": 0.0, "dropout": 0.0,
-            "pool": "shared", "pools": 1,
-        }
-    )  # fmt: skip
+        update={**_PLAIN, "steps": steps, "batch": min(recipe.training.batch, len(touching))}
+    )
     small = replace(growth.graph, train=touching, train_weights=None)
     batches = Batches(small, settings, recipe.model.reciprocal)
-    tables = (
-        (SparseAdamTable(entities, unit=settings.unit_entities), free_entities, 1.0),
-        (SparseAdamTable(relations), free_relations, settings.relation_rate),
-    )
+    entities, relations = SparseAdamTable(tables[0], unit=settings.unit_entities), SparseAdamTable(tables[1])
+    train_step = TrainingStep(model, settings, batches, entities, relations, free)
     for step in range(steps):
-        batch = batches.at(step)
-        ((rows, pool),) = batch.groups
-        pulled = [
-            table.pull(ids) for (table, *_), ids in zip(tables, (batch.entity_ids, batch.relation_ids), strict=True)
-        ]
-        positive, negative = model.batch_scores(
-            pulled[0], pulled[1], batch.anchors[rows], batch.relations[rows], batch.answers[rows], pool, batch.side
-        )
-        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights, batches.stands_for)
-        loss.backward()
-        rate = settings.lr * (1 - step / steps)
-        for (table, free, multiple), ids, part in zip(
-            tables, (batch.entity_ids, batch.relation_ids), pulled, strict=True
-        ):
-            if part.grad is not None:
-                moving = free[ids]
-                with torch.no_grad():
-                    table.push(ids[moving], part.grad[moving], rate * multiple)
+        train_step(batches.at(step), step)
 
 
 def _touching(triples: Triples, growth: Growth) -> NDArray[np.int32]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from transher.training.recipe import TrainingSettings
+from transher.training.settings import TrainingSettings
 
 
 def learning_rate(settings: TrainingSettings, step: int) -> float:

@@ -1,8 +1,8 @@
-"""The training loop: batches in, better rows out, until the steps are done, patience ends or somebody says stop."""
+"""A training session: steps, reports, validations and checkpoints, until the steps are done, patience ends or the user
+stops it."""
 
 from __future__ import annotations
 
-import math
 import signal
 import threading
 import time
@@ -21,16 +21,14 @@ from transher.graph.graph import Graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables, put_at_margin
-from transher.training.batches import Batch, Batches
-from transher.training.checkpoints import Progress, load_state, save_model, save_state
+from transher.training.batches import Batches
+from transher.training.checkpoints import TrainingState, load_state, save_model, save_state
 from transher.training.history import History
-from transher.training.loss import batch_loss
 from transher.training.recipe import Recipe
-from transher.training.schedule import learning_rate, resets_moments
-from transher.training.table import TABLES, Table
+from transher.training.schedule import learning_rate
+from transher.training.step import TrainingStep
+from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
-
-_AVERAGE_EVERY = 16  # steps: an average passes over whole tables
 
 
 class Trainer:
@@ -42,7 +40,7 @@ class Trainer:
         self.folder = folder
         self.model = build_model(recipe.model)
         self.batches = Batches(graph, recipe.training, recipe.model.reciprocal)
-        self.progress = Progress()
+        self.progress = TrainingState()
         settings = recipe.training
         if resume:
             tensors, self.progress = load_state(folder)
@@ -60,7 +58,7 @@ class Trainer:
         self.entities, self.relations = kind(entities, averaged, settings.unit_entities), kind(relations, averaged)
         if resume:
             self._restore(tensors)
-        self._gradients: dict[str, float] = {}
+        self.train_step = TrainingStep(self.model, settings, self.batches, self.entities, self.relations)
         self._stopping = threading.Event()
 
     @property
@@ -74,19 +72,20 @@ class Trainer:
         history = History(self.folder, self.progress.step)
         started, before = time.monotonic(), self.progress.seconds
         saved = mark = started
-        losses: list[float] = []  # and triples since the last report, or since the training went on
+        losses: list[float] = []  # and triples since the last report, or since the training was resumed
         triples = 0
         try:
             with self._stops_on_signals():
                 while self.progress.step < settings.steps and not self._out_of_patience():
                     batch = self.batches.at(self.progress.step)
-                    losses.append(self.train_step(batch, self.progress.step))
+                    spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
+                    losses.append(self.train_step(batch, self.progress.step, spread))
                     triples += len(batch.anchors)
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
                     self.progress.seconds = before + now - started
-                    if self._starts_epoch(step - 1):
-                        history.add("gradients", step, **self._gradients)
+                    if spread is not None:
+                        history.add("gradients", step, **spread)
                     if step % validation.report_every == 0 or step == settings.steps:
                         self._report(history, watcher, sum(losses) / len(losses), triples / (now - mark))
                         losses, triples, mark = [], 0, now
@@ -107,83 +106,9 @@ class Trainer:
         if self._stopping.is_set() and self.progress.step < settings.steps and not self._out_of_patience():
             raise Interrupted(f"stopped at step {self.progress.step} of {settings.steps}; everything is saved.")
 
-    def train_step(self, batch: Batch, step: int) -> float:
-        """One step of gradient descent; gives the loss."""
-        settings = self.recipe.training
-        if resets_moments(settings, step):
-            self.entities.reset()
-            self.relations.reset()
-        entity_rows = self.entities.pull(batch.entity_ids)
-        relation_rows = self.relations.pull(batch.relation_ids)
-        positive, negative = self._scores(batch, entity_rows, relation_rows, step)
-        if settings.gradient_share < 1:
-            negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
-        loss = batch_loss(settings, positive, negative, batch.valid, batch.weights, self.batches.stands_for)
-        if settings.n3:
-            loss = loss + settings.n3 * self._cubes(batch, entity_rows, relation_rows)
-        value = float(loss.detach()) + self._translation_penalty(relation_rows)
-        if not math.isfinite(value):
-            raise Diverged(
-                f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
-                f"are kept; try --set training.lr={settings.lr / 10:g}, or a warm-up with --set training.warmup=1000."
-            )
-        loss.backward()
-        self._pull_translations(relation_rows)
-        if self._starts_epoch(step):
-            spreads = (("entities", entity_rows), ("relations", relation_rows))
-            self._gradients = {name: float(rows.grad.std()) for name, rows in spreads if rows.grad is not None}
-        rate = learning_rate(settings, step)
-        _push(self.entities, batch.entity_ids, entity_rows, rate)
-        _push(self.relations, batch.relation_ids, relation_rows, rate * settings.relation_rate)
-        if settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
-            share = 1 - math.exp(-_AVERAGE_EVERY / (settings.averaging * (step + 1)))
-            self.entities.follow(share)
-            self.relations.follow(share)
-        return value
-
     def _starts_epoch(self, step: int) -> bool:
         """Whether gradients are recorded at this step: the first of an epoch, which shows either side every triple."""
         return self.recipe.validation.record_gradients and step % (2 * self.batches.per_epoch) == 0
-
-    def _scores(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        keep = None
-        if self.recipe.training.dropout:
-            keep = self.batches.dropout_mask(step, len(batch.anchors), self.model.entity_width)
-        scores = [
-            self.model.batch_scores(
-                entity_rows,
-                relation_rows,
-                batch.anchors[rows],
-                batch.relations[rows],
-                batch.answers[rows],
-                negatives,
-                batch.side,
-                None if keep is None else keep[rows],
-            )
-            for rows, negatives in batch.groups
-        ]
-        if len(scores) == 1:
-            return scores[0]
-        return torch.cat([positive for positive, _ in scores]), torch.cat([negative for _, negative in scores])
-
-    def _cubes(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
-        """N3: the mean over the batch of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃."""
-        entity_cubes = self.model.moduli(entity_rows).pow(3).sum(1)
-        relation_cubes = self.model.moduli(relation_rows).pow(3).sum(1)
-        return (entity_cubes[batch.anchors] + entity_cubes[batch.answers] + relation_cubes[batch.relations]).mean()
-
-    def _translation_penalty(self, relation_rows: Tensor) -> float:
-        """λ‖B‖²_F over every relation."""
-        weight, translation = self.recipe.training.translation_l2, self.model.translation(relation_rows.detach())
-        return 0.0 if not weight or translation is None else weight * float(torch.linalg.vector_norm(translation)) ** 2
-
-    def _pull_translations(self, relation_rows: Tensor) -> None:
-        """Adds 2λB to the gradient of B: autograd would first fill a gradient of the whole rows with zeros."""
-        weight, translation = self.recipe.training.translation_l2, self.model.translation(relation_rows.detach())
-        if weight and translation is not None and relation_rows.grad is not None:
-            gradient = self.model.translation(relation_rows.grad)
-            assert gradient is not None
-            gradient.add_(translation, alpha=2 * weight)
 
     def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
         progress, steps = self.progress, self.recipe.training.steps
@@ -220,7 +145,7 @@ class Trainer:
         self._stopping.set()
 
     def save(self) -> None:
-        """A checkpoint to go on from; before the first validation also weights to answer from."""
+        """A checkpoint to resume from; before the first validation also weights to answer from."""
         tensors = {"entities": self.entities.weight, "relations": self.relations.weight}
         for name, table in (("entities", self.entities), ("relations", self.relations)):
             tensors |= {f"{name}.{key}": tensor for key, tensor in table.state.items()}
@@ -232,7 +157,7 @@ class Trainer:
         save_state(self.folder, tensors, self.progress)
 
     def _keep_last_good(self) -> None:
-        """After a loss that is no number: these weights, unless better ones are on disk or these are spoilt too."""
+        """After a loss that is not finite: these weights, unless better ones are on disk or these are not finite."""
         if self.progress.best_mrr is None and bool(self.entities.learned.isfinite().all()):
             save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, None)
 
@@ -260,9 +185,3 @@ class Trainer:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
-
-
-def _push(table: Table, ids: Tensor, rows: Tensor, rate: float) -> None:
-    if rows.grad is not None:
-        with torch.no_grad():
-            table.push(ids, rows.grad, rate)

@@ -1,0 +1,74 @@
+"""Recipes as text: TOML in and out, those that ship with the package, and the settings of earlier versions."""
+
+from __future__ import annotations
+
+import tomllib
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from transher.errors import InputError, UsageError, nearest
+from transher.models.catalogue import DEFAULT_MODEL, model_class, own_settings
+
+
+def recipe_names() -> list[str]:
+    """The recipes that ship with the package."""
+    files = resources.files("transher.recipes").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def recipe_text(name_or_file: str | Path) -> tuple[str, str]:
+    """The TOML of a recipe, by the name of a shipped one or by its file, and where it comes from."""
+    path = Path(name_or_file)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise InputError("there is no such recipe file.", file=path)
+        return path.read_text("utf-8"), str(path)
+    name, names = str(name_or_file), recipe_names()
+    if name not in names:
+        hint = nearest(name, names) or f"Shipped: {', '.join(names)}; or give a path that ends in .toml."
+        raise UsageError(f"there is no recipe '{name}'. {hint}")
+    return resources.files("transher.recipes").joinpath(f"{name}.toml").read_text("utf-8"), name
+
+
+def setting_value(text: str) -> Any:
+    """A TOML value, or the text itself where it is a bare word."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def as_toml(sections: dict[str, dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for section, values in sections.items():
+        lines += [f"[{section}]", *(f"{key} = {_toml(value)}" for key, value in values.items()), ""]
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def modernised(values: dict[str, Any]) -> dict[str, Any]:
+    """The values of a recipe of version 0.1.0 as this version has them; others as they are.
+
+    `training.pool` was "shared" or "independent", beside `training.pools`; and every recipe had SEEK's `segments`.
+    """
+    model, training = values.get("model"), values.get("training")
+    if isinstance(training, dict) and training.get("pool") in ("shared", "independent"):
+        pools = "each" if training["pool"] == "independent" else training.get("pools", 1)
+        training = {key: value for key, value in training.items() if key != "pool"} | {"pools": pools}
+        values = values | {"training": training}
+    if isinstance(model, dict) and "segments" in model and not _has(model.get("name", DEFAULT_MODEL), "segments"):
+        values = values | {"model": {key: value for key, value in model.items() if key != "segments"}}
+    return values
+
+
+def _has(model: Any, setting: str) -> bool:
+    try:
+        return setting in own_settings(model_class(model))
+    except UsageError:
+        return False
