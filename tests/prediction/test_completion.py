@@ -16,7 +16,7 @@ from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 import transher
 from transher.cli import main
 from transher.errors import InputError, UsageError
-from transher.graph import read_graph
+from transher.graph import load_graph
 from transher.graph.graph import Graph
 from transher.models.distmult import DistMult
 from transher.models.scorer import Scorer
@@ -148,10 +148,10 @@ def test_rdf_keeps_iris_blank_nodes_and_literals(tmp_path: Path) -> None:
         "<http://a/x> <http://a/knows> _:b1 .\n_:b1 <http://a/knows> <http://a/x> .\n"
         '<http://a/x> <http://a/says> "hi \\"you\\""@en .\n'
     )
-    graph: Graph = read_graph(source, literals="keep", fractions=(1, 0, 0))
+    graph: Graph = load_graph(source, literals="keep", fractions=(1, 0, 0))
     facts = Facts(graph.train, np.zeros(len(graph.train), np.float32), np.zeros(len(graph.train)))
     write_facts(tmp_path / "out.nt", graph, facts)
-    again = read_graph(tmp_path / "out.nt", literals="keep", fractions=(1, 0, 0))
+    again = load_graph(tmp_path / "out.nt", literals="keep", fractions=(1, 0, 0))
     assert again.entities.identifiers.equals(graph.entities.identifiers)
     assert {tuple(triple) for triple in again.train.tolist()} == {tuple(triple) for triple in graph.train.tolist()}
 
