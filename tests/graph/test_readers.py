@@ -1,6 +1,5 @@
 """What load_graph makes of files that are as they should be. What it says about others is in test_faults."""
 
-import gzip
 import os
 from pathlib import Path
 
@@ -11,31 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.graph.spelling import every_spelled, lines, spelled, write
 from transher.graph import load_graph
 
 TRIPLES = [("b", "likes", "a"), ("a", "knows", "b"), ("c", "knows", "ü é"), ("ü é", "likes", "c")]
 needs_data = pytest.mark.skipif("TRANSHER_DATA" not in os.environ, reason="TRANSHER_DATA names no folder of benchmarks")
-
-
-def spelled(graph, split="train"):
-    """The triples of a split in identifiers."""
-    entities, relations = graph.entities.identifiers.to_pylist(), graph.relations.identifiers.to_pylist()
-    return [(entities[h], relations[r], entities[t]) for h, r, t in graph.split(split).tolist()]
-
-
-def every_spelled(graph):
-    return {triple for split in ("train", "valid", "test") for triple in spelled(graph, split)}
-
-
-def write(path: Path, text: str) -> Path:
-    data = text.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
-    return path
-
-
-def lines(triples, separator="\t"):
-    return "".join(separator.join(triple) + "\n" for triple in triples)
 
 
 TURTLE = """@prefix : <urn:> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-schema#> .

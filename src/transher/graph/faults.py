@@ -13,6 +13,7 @@ from transher.graph.streams import LONGEST_LINE, OnBadRow, Source, text_lines
 
 _WEIGHT_REMEDY = "Weights are numbers from 0 on."
 _EXAMPLES = 5
+_END = "\x00end of the file\x00"
 DELIMITER_NAMES = {"\t": "tabs", " ": "spaces", ",": "commas"}
 
 
@@ -86,20 +87,25 @@ def _quoted_rows(source: Source, layout: TextLayout, on_bad: OnBadRow | None) ->
         for number, line in text_lines(source, on_bad):
             line_number = number
             yield f"{line}\n"
+        yield f"{_END}\n"  # a row of its own, unless it falls into quotes that were never closed
 
     reader = csv.reader(lines(), delimiter=layout.delimiter)
     start = 1
     try:
         for cells in reader:
+            if any(_END in cell for cell in cells):
+                if cells == [_END]:
+                    return
+                raise csv.Error
             if start > layout.header_lines and any(cell.strip() for cell in cells):
                 yield Row(start, line_number, cells)
             start = line_number + 1
     except csv.Error as error:
         raise InputError(
-            f"a quoted value is longer than {LONGEST_LINE:,} characters.",
+            f"a quote opens a value that does not end, or is longer than {LONGEST_LINE:,} characters.",
             file=source.path,
             line=start,
-            remedy=f"Is its last quote missing? If quotes mean nothing, use {option('format', 'tsv')} "
+            remedy=f"Close it. If quotes are ordinary characters, use {option('format', 'tsv')} "
             f"with {option('delimiter')}.",
         ) from error
 

@@ -170,14 +170,14 @@ def _frame_of(source: object) -> Frame:
 
 
 def frame_columns(frame: pd.DataFrame, positions: Sequence[int]) -> list[pa.Array]:
-    """Some columns of a DataFrame as Arrow has them; those of mixed types as words."""
+    """Some columns of a DataFrame as Arrow has them; those of Python objects as words."""
     columns = []
     for place in positions:
         values = frame.iloc[:, place]
-        try:
-            column = pa.array(values, from_pandas=True)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        if values.dtype == object:  # of any type each: Arrow would guess one for all of them
             column = _words_of_rows(values.tolist(), "the DataFrame", 0)
+        else:
+            column = pa.array(values, from_pandas=True)
         columns.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     return columns
 

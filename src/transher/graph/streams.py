@@ -40,9 +40,9 @@ class Source:
     def stem(self) -> str:
         return self.path.name.split(".")[0]
 
-    def open(self) -> BinaryIO:
+    def open(self) -> ByteStream:
         """Its bytes, unpacked and in UTF-8. A line that is too long ends the reading with an InputError."""
-        return io.BufferedReader(_Bytes(self), _CHUNK)
+        return ByteStream(self)
 
 
 def ending(path: Path) -> str:
@@ -74,6 +74,19 @@ def packing_of(start: bytes) -> str:
     return next((suffix for suffix, packing in PACKINGS.items() if packing == found), "")
 
 
+class ByteStream(io.BufferedReader):
+    """The bytes of a source."""
+
+    def __init__(self, source: Source) -> None:
+        self._bytes = _Bytes(source)
+        super().__init__(self._bytes, _CHUNK)
+
+    @property
+    def quotes(self) -> int:
+        """How many quotes were read so far."""
+        return self._bytes.quotes
+
+
 class _Bytes(io.RawIOBase):
     """A file's bytes, unpacked, transcoded and checked piece by piece."""
 
@@ -86,6 +99,7 @@ class _Bytes(io.RawIOBase):
         if codecs.lookup(source.encoding).name != "utf-8":
             self._decoder = codecs.getincrementaldecoder(source.encoding)()
         self._left = b""  # of a piece that was larger than what was asked for
+        self.quotes = 0
         self._checks = _checks_of(source)
         self._size = LONGEST_LINE if source.form in _XML_ENDINGS else _CHUNK
 
@@ -111,6 +125,7 @@ class _Bytes(io.RawIOBase):
             piece = packed_or_not if self._decoder is None else self._transcoded(packed_or_not)
             for check in self._checks:
                 check(piece)
+            self.quotes += piece.count(b'"')
             if piece or not packed_or_not:
                 return piece
 

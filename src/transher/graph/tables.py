@@ -30,6 +30,8 @@ def read_text(source: Source, options: ReadingOptions) -> Content:
     try:
         content = Content(_fast(source, layout))
         fault = _sound(content.triples)
+    except InputError as error:
+        fault = error
     except (pa.ArrowException, OSError, ValueError) as error:
         fault = InputError(f"cannot be read: {error}", file=source.path)
     if fault is not None:
@@ -90,6 +92,9 @@ def _batches(source: Source, layout: TextLayout) -> Iterator[pa.RecordBatch]:
         )
         for batch in batches:
             yield batch.select(wanted)
+        if layout.quoted and stream.quotes % 2:  # one may be open still, and hold the rest of the file
+            for _ in rows(source, layout):
+                pass
 
 
 def _slow(source: Source, layout: TextLayout) -> Content:

@@ -67,6 +67,8 @@ def column_words(column: pa.Array) -> pa.Array:
         if not (whole | missing).all():
             return words_of([word_of(number) for number in numbers.tolist()])
         column = pa.array(np.where(missing, 0, numbers).astype(np.int64), mask=missing)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return words_of([word_of(value) for value in column.to_pylist()])
     if pa.types.is_nested(column.type):
         raise TypeError(f"{column.type} holds no identifiers")
     words = column.cast(pa.string())
