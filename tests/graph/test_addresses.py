@@ -16,8 +16,8 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-
 from tests.graph.spelling import every_spelled, lines, write
+
 from transher.errors import InputError, TransherError, UsageError
 from transher.graph import load_graph
 
@@ -79,14 +79,14 @@ def test_faults_of_a_file_from_elsewhere_name_its_address(server, memory, tmp_pa
     with pytest.raises(InputError, match=f"^http://{server}/a.tsv, line 2: 1 column where"):
         load_graph(f"http://{server}/a.tsv")
     memory.pipe("/folder/train.tsv", b"a\tr\n")
-    with pytest.raises(InputError, match="^memory://folder/train.tsv, line 1: there are 2 columns"):
+    with pytest.raises(InputError, match=r"^memory://folder/train.tsv, line 1: there are 2 columns"):
         load_graph("memory://folder")
 
 
 def test_what_is_nowhere_is_said_to_be(server, memory):
-    with pytest.raises(TransherError, match="nothing.tsv answers 404"):
+    with pytest.raises(TransherError, match=r"nothing.tsv answers 404"):
         load_graph(f"http://{server}/nothing.tsv")
-    with pytest.raises(InputError, match="^memory://nothing.tsv: there is no such file or folder"):
+    with pytest.raises(InputError, match=r"^memory://nothing.tsv: there is no such file or folder"):
         load_graph("memory://nothing.tsv")
     with pytest.raises(TransherError, match="cannot be reached"):
         load_graph("http://127.0.0.1:1/a.tsv")
@@ -102,10 +102,10 @@ def test_files_and_folders_are_read_through_fsspec(memory):
 
 
 def test_a_package_that_is_missing_and_a_scheme_that_is_unknown_are_named(monkeypatch):
-    with pytest.raises(UsageError, match="nowhere://.*Protocol not known"):
+    with pytest.raises(UsageError, match=r"nowhere://.*Protocol not known"):
         load_graph("nowhere://a/b.tsv")
     monkeypatch.setitem(sys.modules, "paramiko", None)
-    with pytest.raises(UsageError, match="needs a package that is not installed: .*paramiko"):
+    with pytest.raises(UsageError, match=r"needs a package that is not installed: .*paramiko"):
         load_graph("sftp://host/b.tsv")
 
 

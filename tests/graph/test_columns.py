@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from click.testing import CliRunner
-
 from tests.graph.spelling import every_spelled, write
+
 from transher.cli import main
 from transher.errors import InputError, UsageError
 from transher.graph import load_graph

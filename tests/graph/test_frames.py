@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.graph.spelling import every_spelled
 
 import transher
-from tests.graph.spelling import every_spelled
 from transher.errors import InputError, UsageError
 from transher.graph import load_graph
 
@@ -188,5 +188,5 @@ def test_names_that_are_none_are_said_to_be():
         load_graph(TRIPLES, entity_names=7)
     with pytest.raises(InputError, match="its columns are a, b, c, d"):
         load_graph(TRIPLES, entity_names=pd.DataFrame({"a": [1], "b": [1], "c": [1], "d": [1]}))
-    with pytest.raises(InputError, match="row 2 .*: the identifier is missing"):
+    with pytest.raises(InputError, match=r"row 2 .*: the identifier is missing"):
         load_graph(TRIPLES, entity_names={"a": "x", None: "y"})

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.graph.spelling import every_spelled, write
+
 from transher.errors import InputError
 from transher.graph import load_graph
 
@@ -16,7 +16,8 @@ GOOD = '{"head": "a", "relation": "r", "tail": "b"}\n'
     [
         ('{"head": "a", "relation": "r", "tail": 1}\n\n{"tail": "ü", "head": 1.0, "x": [], "relation": "r"}\n', {}),
         (
-            '{"subject": "a", "predicate": "r", "object": " 1 "}\n{"subject": 1, "predicate": "r", "object": "\\u00fc"}',
+            '{"subject": "a", "predicate": "r", "object": " 1 "}\n'
+            '{"subject": 1, "predicate": "r", "object": "\\u00fc"}',
             {},
         ),
         ('{"x": "a", "y": "r", "z": 1}\n{"x": 1, "y": "r", "z": "ü"}\n', {"columns": ("x", "y", "z")}),

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from tests.graph.spelling import every_spelled, lines, spelled, write
+
 from transher.graph import load_graph
 
 TRIPLES = [("b", "likes", "a"), ("a", "knows", "b"), ("c", "knows", "ü é"), ("ü é", "likes", "c")]

@@ -9,8 +9,8 @@ import sys
 
 import pyarrow as pa
 import pytest
-
 from tests.graph.spelling import every_spelled, lines, packed, write
+
 from transher.errors import InputError
 from transher.graph import load_graph
 from transher.graph.streams import LONGEST_LINE
@@ -76,7 +76,7 @@ def test_a_folder_of_parts_is_one_graph(tmp_path, ending):
 def test_parts_of_several_forms_or_columns_are_refused(tmp_path):
     write(tmp_path / "part-0.csv", "head,relation,tail,weight\na,r,b,1\n")
     write(tmp_path / "part-1.csv", "head,relation,tail\na,r,b\n")
-    with pytest.raises(InputError, match="part-1.csv: has no weights, in contrast to part-0.csv"):
+    with pytest.raises(InputError, match=r"part-1.csv: has no weights, in contrast to part-0.csv"):
         load_graph(tmp_path)
     write(tmp_path / "part-1.nt", NT)
     with pytest.raises(InputError, match=r"\.csv and \.nt files, which cannot all be parts"):
@@ -91,7 +91,7 @@ def test_files_in_other_encodings_are_read(tmp_path, encoding):
 
 
 def test_the_encoding_option_is_named_where_it_helps(tmp_path):
-    with pytest.raises(InputError, match="line 2: byte 17 is not UTF-8.*--encoding latin-1"):
+    with pytest.raises(InputError, match=r"line 2: byte 17 is not UTF-8.*--encoding latin-1"):
         load_graph(write(tmp_path / "a.tsv", TEXTS[".tsv"].encode("latin-1")))
     with pytest.raises(InputError, match="--encoding utf-16"):
         load_graph(write(tmp_path / "a.tsv", TEXTS[".tsv"].encode("utf-16")))
@@ -101,7 +101,7 @@ def test_the_encoding_option_is_named_where_it_helps(tmp_path):
 
 def test_the_format_option_says_what_the_ending_does_not(tmp_path):
     path = write(tmp_path / "dump.data", lines(TRIPLES, "|"))
-    with pytest.raises(InputError, match="does not say what kind of file it is.*--format tsv"):
+    with pytest.raises(InputError, match=r"does not say what kind of file it is.*--format tsv"):
         load_graph(path)
     assert every_spelled(load_graph(path, format="tsv", delimiter="|")) == set(TRIPLES)
     assert every_spelled(load_graph(write(tmp_path / "dump.gz", NT), format="NT")) == set(TRIPLES)
@@ -123,7 +123,7 @@ def test_bad_rows_are_skipped_counted_and_listed(tmp_path, ending):
     good = lines(TRIPLES, separator)
     bad = separator.join("ab") + "\n" + separator.join(["a", "", "b"]) + "\n"
     path = write(tmp_path / f"a{ending}", good.encode() + bad.encode() + b"\xff\n" * 5 + good.encode())
-    with pytest.raises(InputError, match="line 4: 2 columns .*--skip-bad-rows"):
+    with pytest.raises(InputError, match=r"line 4: 2 columns .*--skip-bad-rows"):
         load_graph(path)
     graph = load_graph(path, skip_bad_rows=True)
     assert every_spelled(graph) == set(TRIPLES)
@@ -152,7 +152,7 @@ def test_bad_statements_are_skipped(tmp_path, ending):
 
 
 def test_a_file_of_bad_rows_alone_is_an_error(tmp_path):
-    with pytest.raises(InputError, match="has no triples but bad rows. The first: a.tsv, line 1: the head is empty"):
+    with pytest.raises(InputError, match=r"has no triples but bad rows. The first: a.tsv, line 1: the head is empty"):
         load_graph(write(tmp_path / "a.tsv", "\tr\tb\n"), skip_bad_rows=True)
 
 

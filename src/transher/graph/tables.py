@@ -29,15 +29,16 @@ def read_text(source: Source, options: ReadingOptions) -> Content:
     layout = _text_layout(source, options)
     try:
         content = Content(_fast(source, layout))
-        fault = _sound(content.triples)
-    except InputError as error:
-        fault = error
-    except (pa.ArrowException, OSError, ValueError) as error:
-        fault = InputError(f"cannot be read: {error}", file=source.path)
-    if fault is not None:
-        if not options.skip_bad_rows:
-            raise first_fault(source, layout) or fault
+        as_it_should_be = _is_sound(content.triples)
+    except (InputError, pa.ArrowException, OSError, ValueError):
+        as_it_should_be = False
+    if not as_it_should_be:
+        fault = None if options.skip_bad_rows else first_fault(source, layout)
+        if fault is not None:
+            raise fault
         content = _slow(source, layout)
+        if not _is_sound(content.triples):
+            raise InputError("an identifier is empty.", file=source.path, remedy=_REMEDY)
     if not len(content.triples):
         what = f"has no triples{' but bad rows' if content.bad_rows.count else ''}."
         found = f"The first: {content.bad_rows.examples[0]}" if content.bad_rows.count else _REMEDY
@@ -59,12 +60,8 @@ def _fast(source: Source, layout: TextLayout) -> SpelledTriples:
     return spelled
 
 
-def _sound(spelled: SpelledTriples) -> InputError | None:
-    if spelled.has_empty():
-        return InputError("an identifier is empty.")
-    if spelled.weights is not None and not are_weights(spelled.weights).all():
-        return InputError("a weight is not a number from 0 on.")
-    return None
+def _is_sound(spelled: SpelledTriples) -> bool:
+    return not spelled.has_empty() and (spelled.weights is None or bool(are_weights(spelled.weights).all()))
 
 
 def are_weights(weights: NDArray[np.floating]) -> NDArray[np.bool_]:
@@ -86,7 +83,6 @@ def _batches(source: Source, layout: TextLayout) -> Iterator[pa.RecordBatch]:
                 quote_char='"' if layout.quoted else False,
                 double_quote=layout.quoted,
                 newlines_in_values=layout.quoted,
-                invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
             ),
             pa.csv.ConvertOptions(column_types=types, include_columns=list(dict.fromkeys(wanted)), null_values=[]),
         )
@@ -98,7 +94,7 @@ def _batches(source: Source, layout: TextLayout) -> Iterator[pa.RecordBatch]:
 
 
 def _slow(source: Source, layout: TextLayout) -> Content:
-    """The file's good rows, and a note of every bad one."""
+    """The file's good rows, past lines of spaces alone, with a note of every bad one."""
     content = Content(SpelledTriples(), bad_rows=BadRows())
     columns: list[list[str]] = [[] for _ in layout.positions]
     weights: list[float] = []
