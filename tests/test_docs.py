@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index", "graphs", "models", "training", "evaluation", "answers", "tutorial"]
+PAGES = ["index", "graphs", "how-to/sparql", "how-to/neo4j", "models", "training", "evaluation", "answers", "tutorial"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, quote, urlsplit
 
 import fsspec
 import pyarrow as pa
 import pyarrow.parquet
+import pyoxigraph
 import pytest
 from tests.graph.spelling import every_spelled, lines, write
 
@@ -45,6 +47,32 @@ def memory() -> Iterator[fsspec.AbstractFileSystem]:
     files = fsspec.filesystem("memory")
     yield files
     files.store.clear()
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    """The address of a SPARQL endpoint on this machine that knows the triples."""
+    store = pyoxigraph.Store()
+    nodes = [tuple(pyoxigraph.NamedNode(f"urn:{word}") for word in triple) for triple in TRIPLES]
+    store.extend(pyoxigraph.Quad(*triple) for triple in nodes)
+
+    class Endpoint(Quiet):
+        def do_GET(self) -> None:
+            found = store.query(parse_qs(urlsplit(self.path).query)["query"][0])
+            graph = isinstance(found, pyoxigraph.QueryTriples)
+            form = pyoxigraph.RdfFormat.N_TRIPLES if graph else pyoxigraph.QueryResultsFormat.CSV
+            answer = found.serialize(format=form)
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endpoint) as serving:
+        thread = threading.Thread(target=serving.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{serving.server_port}/sparql"
+        serving.shutdown()
+        thread.join()
 
 
 @pytest.fixture(autouse=True)
@@ -115,6 +143,19 @@ def test_a_file_is_read_from_an_object_store(server, tmp_path, monkeypatch):
     write(tmp_path / "bucket" / "a.tsv.gz", lines(TRIPLES))
     where = f"?endpoint_override={server}&scheme=http&region=us-east-1"
     assert every_spelled(load_graph(f"s3://key:secret@bucket/a.tsv.gz{where}")) == set(TRIPLES)
+
+
+@pytest.mark.parametrize(
+    ("query", "form"),
+    [
+        ("CONSTRUCT { ?s ?p ?o } WHERE { ?s ?p ?o }", "nt"),
+        ("SELECT ?head ?relation ?tail WHERE { ?head ?relation ?tail }", "csv"),
+    ],
+)
+def test_what_a_sparql_endpoint_answers_is_a_graph(endpoint, query, form):
+    graph = load_graph(f"{endpoint}?query={quote(query)}", format=form)
+    assert every_spelled(graph) == {tuple(f"urn:{word}" for word in triple) for triple in TRIPLES}
+    assert graph.name == "sparql"
 
 
 def run(arguments: list[str], given: bytes) -> subprocess.CompletedProcess[str]:

@@ -121,3 +121,10 @@ def test_options_that_make_no_sense_are_refused(tmp_path, options, what):
 def test_the_headers_of_neo4j_are_known(tmp_path, header):
     path = write(tmp_path / "a.csv", f"{header}\n1,2,KNOWS\n2,3,KNOWS\n")
     assert every_spelled(load_graph(path)) == {("1", "KNOWS", "2"), ("2", "KNOWS", "3")}
+
+
+def test_a_space_between_comma_and_quote_is_no_part_of_a_name(tmp_path):
+    path = write(
+        tmp_path / "a.csv", 'head, relation, tail\n"Reeves, K.", "ACTED_IN", "The Matrix"\n"B", "R", "C ""D"""\n'
+    )
+    assert every_spelled(load_graph(path)) == {("Reeves, K.", "ACTED_IN", "The Matrix"), ("B", "R", 'C "D"')}

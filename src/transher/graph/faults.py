@@ -27,6 +27,7 @@ class TextLayout:
     width: int = 0
     positions: tuple[int, ...] = ()  # of head, relation, tail and, where there is one, weight
     header: tuple[str, ...] = ()  # its cells, where there is one
+    spaced: bool = False  # CSV: a space stands between a comma and a quote, which is a quote all the same
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _quoted_rows(source: Source, layout: TextLayout, on_bad: OnBadRow | None) ->
             yield f"{line}\n"
         yield f"{_END}\n"  # a row of its own, unless it falls into quotes that were never closed
 
-    reader = csv.reader(lines(), delimiter=layout.delimiter)
+    reader = csv.reader(lines(), delimiter=layout.delimiter, skipinitialspace=layout.spaced)
     start = 1
     try:
         for cells in reader:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +30,7 @@ def read_text(source: Source, options: ReadingOptions) -> Content:
     layout = _text_layout(source, options)
     try:
         content = Content(_fast(source, layout))
-        as_it_should_be = _is_sound(content.triples)
+        as_it_should_be = _is_sound(content.triples) and not layout.spaced  # which Arrow does not understand
     except (InputError, pa.ArrowException, OSError, ValueError):
         as_it_should_be = False
     if not as_it_should_be:
@@ -128,21 +129,25 @@ def _slow(source: Source, layout: TextLayout) -> Content:
 def _text_layout(source: Source, options: ReadingOptions) -> TextLayout:
     quoted = source.form == ".csv"
     delimiter = options.separator or ("," if quoted else "")
-    first = next(rows(source, TextLayout(delimiter or "\t", quoted)), None)
-    if first is not None and not delimiter:
-        delimiter = "\t" if len(first.cells) > 1 else " "
-        if delimiter == " ":
-            first.cells[:] = first.cells[0].split(" ")
-    if first is None or not any(cell.strip() for cell in first.cells):
+    start = list(islice(rows(source, TextLayout(delimiter or "\t", quoted)), 2))
+    spaced = quoted and any(cell.startswith(' "') for row in start for cell in row.cells)
+    if spaced:
+        start = list(islice(rows(source, TextLayout(delimiter, quoted, spaced=True)), 1))
+    cells = start[0].cells if start else []
+    if not delimiter:
+        delimiter = "\t" if len(cells) > 1 else " "
+        cells = cells if len(cells) > 1 else " ".join(cells).split(" ")
+    if not any(cell.strip() for cell in cells):
         raise InputError("is empty.", file=source.path, remedy=_REMEDY)
-    positions, has_header = choose_columns(first.cells, options, source.path, first.start)
+    positions, has_header = choose_columns(cells, options, source.path, start[0].start)
     return TextLayout(
         delimiter,
         quoted,
-        first.end if has_header else 0,
-        len(first.cells),
+        start[0].end if has_header else 0,
+        len(cells),
         positions,
-        tuple(cell.strip() for cell in first.cells) if has_header else (),
+        tuple(cell.strip() for cell in cells) if has_header else (),
+        spaced,
     )
 
 
