@@ -26,6 +26,8 @@ TRIPLES = {("apt", "depends", "libc"), ("bash", "depends", "libc"), ("libc", "su
 def test_a_header_is_no_triple_where_columns_are_given_by_position(tmp_path, header):
     graph = load_graph(write(tmp_path / "a.csv", header + ROWS), columns=(0, 2, 3))
     assert every_spelled(graph) == TRIPLES
+    assert graph.entities.identifiers.to_pylist() == ["apt", "bash", "libc"]
+    assert graph.relations.identifiers.to_pylist() == ["depends", "suggests"]
 
 
 def test_a_header_that_was_found_by_its_words_alone_is_told(tmp_path):

@@ -88,6 +88,17 @@ def test_a_missing_value_is_an_error_that_names_the_row(missing):
     assert "row 2" in graph.load_report.bad_row_examples[0]
 
 
+@pytest.mark.parametrize("form", ["pandas", "Arrow", "skipped"])
+def test_words_that_occur_in_no_triple_are_no_entities(form):
+    frame = pd.DataFrame(TRIPLES, columns=["head", "relation", "tail"]).astype("category")[:2]
+    spelling = pa.dictionary(pa.int32(), pa.string())
+    table = pa.table({name: pa.array(["a", "b", "x"]).dictionary_encode().cast(spelling)[:2] for name in frame})
+    skipped = pd.DataFrame({"head": ["a", "x"], "relation": ["r", "s"], "tail": ["b", None]})
+    graph = load_graph({"pandas": frame, "Arrow": table, "skipped": skipped}[form], skip_bad_rows=True)
+    assert graph.entities.identifiers.to_pylist() == ["a", "b"]
+    assert graph.load_report.unseen.entities == 0
+
+
 def test_an_integer_column_with_a_gap_is_not_read_as_decimals():
     frame = pd.DataFrame({"head": [1, None, 3], "relation": "r", "tail": [4, 5, 6]})
     graph = load_graph(frame, skip_bad_rows=True)

@@ -47,7 +47,7 @@ class SpelledTriples:
     def drop_first(self) -> None:
         """Take the first triple out."""
         for column in (self.heads, self.relations, self.tails):
-            column[0] = column[0][1:]
+            column[0] = column[0][1:].dictionary_decode().dictionary_encode()  # a word that is gone is no entity
         if self.weights is not None:
             self.weights = self.weights[1:]
 

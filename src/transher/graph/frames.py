@@ -138,12 +138,9 @@ def _good_rows(
     return good
 
 
-def _present(column: pa.Array) -> NDArray[np.bool_]:
+def _present(column: pa.StringArray) -> NDArray[np.bool_]:
     """Which rows have a word: (n,)."""
-    texts = column.dictionary if pa.types.is_dictionary(column.type) else column
-    filled = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(texts), ""), False)
-    if pa.types.is_dictionary(column.type):
-        filled = pc.fill_null(filled.take(column.indices), False)
+    filled = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False)
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 

@@ -11,8 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from transher.graph.encoding import SPELLING
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -55,11 +53,9 @@ def words_of(values: Sequence[object]) -> pa.StringArray:
 def column_words(column: pa.Array) -> pa.Array:
     """The word of each value of an Arrow column, null where it is missing. What has no word is an ArrowException,
     TypeError or ValueError."""
-    if column.type == SPELLING:
-        column.validate(full=True)
-        return column
+    column.validate(full=True)  # a broken file can hold strings that are not UTF-8
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = column.dictionary_decode()  # whose words need not all occur
     if pa.types.is_floating(column.type):
         numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         whole = (np.floor(numbers) == numbers) & (np.abs(numbers) < _EXACT)
@@ -71,9 +67,7 @@ def column_words(column: pa.Array) -> pa.Array:
         return words_of([word_of(value) for value in column.to_pylist()])
     if pa.types.is_nested(column.type):
         raise TypeError(f"{column.type} holds no identifiers")
-    words = column.cast(pa.string())
-    words.validate(full=True)  # a broken file can hold strings that are not UTF-8
-    return words
+    return column.cast(pa.string())
 
 
 def column_weights(column: pa.Array) -> NDArray[np.float64]:
