@@ -39,6 +39,7 @@ def fault(path, **settings) -> str:
         ("a.csv", f"{HEADER}a,r,b,1\na,r,c,-0.5\n", 3, "the weight '-0.5' is not a finite number"),
         ("a.csv", f"{HEADER}a,r,b,nan\na,r,c,1\n", 2, "the weight 'nan' is not a finite number"),
         ("a.csv", f'{HEADER}"a\nb",r,b,1\na,r,c,inf\n', 4, "the weight 'inf' is not a finite number"),
+        ("a.csv", f"{HEADER}a,r,b,1e300\n", 2, "the weight '1e300' is not a finite number"),
         ("a.csv", "head,relation,object2\na,r,b\n", 1, "no column for the tail"),
         ("a.nt", "<urn:a> <urn:r> <urn:b> .\n<urn:a> <urn:r> ?? .\n", 2, ""),
         ("a.ttl", "@prefix : <urn:> .\n:a :r :b .\n:a :r ?? .\n", 3, ""),

@@ -149,6 +149,8 @@ def test_an_array_of_numbers_may_hold_weights():
         ([("a", "r", "\ud800")], {}, InputError, "row 1"),
         ([], {}, InputError, "has no triples"),
         ({"a": 1}, {}, UsageError, "cannot be made of dict"),
+        (pd.Series(["a"]), {}, UsageError, "Series is not a table of triples"),
+        ([("a", "r", "b", 1e300)], {}, InputError, "the weight is missing, negative or not a finite number"),
         (7, {}, UsageError, "cannot be made of int"),
         (np.zeros((2, 2)), {}, UsageError, r"\(n, 3\)"),
         (pd.DataFrame({"a": [1], "b": [2], "c": [3], "d": [4]}), {}, InputError, "4 columns .*: a, b, c, d.*columns"),

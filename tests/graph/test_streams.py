@@ -151,6 +151,14 @@ def test_bad_statements_are_skipped(tmp_path, ending):
     assert graph.load_report.bad_rows == 2
 
 
+def test_bad_rows_may_stand_first(tmp_path):
+    for ending, separator in ((".tsv", "\t"), (".csv", ",")):
+        path = write(tmp_path / f"a{ending}", b"\xff\n" + lines(TRIPLES, separator).encode())
+        graph = load_graph(path, skip_bad_rows=True, columns=(0, 1, 2))
+        assert every_spelled(graph) == set(TRIPLES)
+        assert graph.load_report.bad_rows == 1
+
+
 def test_a_file_of_bad_rows_alone_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"has no triples but bad rows. The first: a.tsv, line 1: the head is empty"):
         load_graph(write(tmp_path / "a.tsv", "\tr\tb\n"), skip_bad_rows=True)

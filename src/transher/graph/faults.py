@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from transher.errors import InputError
 from transher.graph.options import option
 from transher.graph.streams import LONGEST_LINE, OnBadRow, Source, text_lines
+from transher.graph.words import LARGEST_WEIGHT
 
 _WEIGHT_REMEDY = "Weights are numbers from 0 on."
 _EXAMPLES = 5
@@ -130,6 +130,6 @@ def fault_of(cells: list[str], layout: TextLayout) -> tuple[str, str]:
             weight = float(written)
         except ValueError:
             return f"the weight {written!r} is not a number.", _WEIGHT_REMEDY
-        if not math.isfinite(weight) or weight < 0:
+        if not 0 <= weight <= LARGEST_WEIGHT:
             return f"the weight {written!r} is not a finite number from 0 on.", _WEIGHT_REMEDY
     return "", ""

@@ -20,8 +20,15 @@ from transher.graph.content import Content
 from transher.graph.encoding import SpelledTriples
 from transher.graph.options import ReadingOptions, option
 from transher.graph.streams import Source
-from transher.graph.tables import are_weights
-from transher.graph.words import column_weights, column_words, is_data_frame, word_of, words_of
+from transher.graph.words import (
+    are_weights,
+    as_weights,
+    column_weights,
+    column_words,
+    is_data_frame,
+    word_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +68,10 @@ def read_parquet(source: Source, options: ReadingOptions) -> Content:
 def read_object(source: object, weights: object, options: ReadingOptions) -> Content:
     """Triples of a DataFrame, an Arrow table (or anything that gives one, as Polars and DuckDB do), an array (n, 3), or
     an iterable of triples. weights: (n,), where no column holds them."""
-    return read_frame(_frame_of(source), options, None if weights is None else _weights_of(weights))
+    try:
+        return read_frame(_frame_of(source), options, None if weights is None else _weights_of(weights))
+    except pa.ArrowException as error:  # of a table that is made while it is read
+        raise InputError(f"{error}.", file="the table") from error
 
 
 def read_frame(frame: Frame, options: ReadingOptions, given_weights: NDArray[np.float64] | None = None) -> Content:
@@ -95,7 +105,7 @@ def read_frame(frame: Frame, options: ReadingOptions, given_weights: NDArray[np.
         found = f" but {content.bad_rows.count:,} bad rows" if content.bad_rows.count else ""
         raise InputError(f"has no triples{found}.", file=frame.where, remedy="Give a head, relation and tail per row.")
     if weights:
-        content.triples.weights = np.concatenate(weights).astype(np.float32)
+        content.triples.weights = as_weights(np.concatenate(weights))
     return content
 
 
@@ -151,7 +161,7 @@ def _frame_of(source: object) -> Frame:
     if isinstance(source, np.ndarray):
         return Frame(_array_names(source), lambda positions: _array_blocks(source, positions), "the array", _FROM_1)
     if hasattr(source, "__arrow_c_stream__"):
-        reader = pa.RecordBatchReader.from_stream(source)
+        reader = _reader_of(source)
         return Frame(
             reader.schema.names,
             lambda positions: ([batch.column(place) for place in positions] for batch in reader),
@@ -166,15 +176,25 @@ def _frame_of(source: object) -> Frame:
     )
 
 
+def _reader_of(source: Any) -> pa.RecordBatchReader:
+    try:
+        return pa.RecordBatchReader.from_stream(source)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise UsageError(f"{type(source).__name__} is not a table of triples: {error}.") from error
+
+
 def frame_columns(frame: pd.DataFrame, positions: Sequence[int]) -> list[pa.Array]:
     """Some columns of a DataFrame as Arrow has them; those of Python objects as words."""
     columns = []
     for place in positions:
         values = frame.iloc[:, place]
-        if values.dtype == object:  # of any type each: Arrow would guess one for all of them
+        try:
+            # Objects may be of any type each: Arrow would guess one for all of them.
+            column = None if values.dtype == object else pa.array(values, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            column = None
+        if column is None:
             column = _words_of_rows(values.tolist(), "the DataFrame", 0)
-        else:
-            column = pa.array(values, from_pandas=True)
         columns.append(column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column)
     return columns
 

@@ -15,7 +15,7 @@ from transher.graph.content import Content
 from transher.graph.encoding import SpelledTriples
 from transher.graph.options import ReadingOptions, option
 from transher.graph.streams import Source, text_lines
-from transher.graph.words import word_of
+from transher.graph.words import LARGEST_WEIGHT, as_weights, word_of
 
 _BLOCK_ROWS = 100_000
 _REMEDY = 'Each line is {"head": …, "relation": …, "tail": …} or […, …, …].'
@@ -59,7 +59,7 @@ def read_jsonl(source: Source, options: ReadingOptions) -> Content:
         found = f"The first bad line: {content.bad_rows.examples[0]}" if content.bad_rows.count else _REMEDY
         raise InputError("has no triples.", file=source.path, remedy=found)
     if keys is not None and len(keys) == 4:
-        content.triples.weights = np.array(weights, dtype=np.float32)
+        content.triples.weights = as_weights(np.array(weights))
     return content
 
 
@@ -127,6 +127,6 @@ def _weight(cell: Any) -> float:
         weight = float(cell)
     except (TypeError, ValueError, OverflowError):
         weight = math.nan
-    if not math.isfinite(weight) or weight < 0:
+    if not 0 <= weight <= LARGEST_WEIGHT:
         raise _BadLine(f"the weight {cell!r:.40} is not a finite number from 0 on.")
     return weight

@@ -8,7 +8,6 @@ from itertools import islice
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
-from numpy.typing import NDArray
 
 from transher.errors import InputError
 from transher.graph.columns import choose_columns, looks_like_header
@@ -16,7 +15,8 @@ from transher.graph.content import Content
 from transher.graph.encoding import SPELLING, SpelledTriples
 from transher.graph.faults import BadRows, TextLayout, fault_of, first_fault, rows
 from transher.graph.options import ReadingOptions, option
-from transher.graph.streams import Source
+from transher.graph.streams import OnBadRow, Source
+from transher.graph.words import are_weights, as_weights
 
 # A block's dictionary then fits into the processor's cache: 8 MiB take half as long again. The longest line fits too.
 _BLOCK_BYTES = 2 << 20
@@ -57,17 +57,12 @@ def _fast(source: Source, layout: TextLayout) -> SpelledTriples:
         if len(layout.positions) == 4:
             weights.append(batch.column(3).to_numpy(zero_copy_only=False))
     if weights:
-        spelled.weights = np.concatenate(weights).astype(np.float32)
+        spelled.weights = as_weights(np.concatenate(weights))
     return spelled
 
 
 def _is_sound(spelled: SpelledTriples) -> bool:
     return not spelled.has_empty() and (spelled.weights is None or bool(are_weights(spelled.weights).all()))
-
-
-def are_weights(weights: NDArray[np.floating]) -> NDArray[np.bool_]:
-    """Which of them can be weights: (n,)."""
-    return np.asarray(np.isfinite(weights) & (weights >= 0))
 
 
 def _batches(source: Source, layout: TextLayout) -> Iterator[pa.RecordBatch]:
@@ -122,17 +117,18 @@ def _slow(source: Source, layout: TextLayout) -> Content:
             flush()
     flush()
     if len(layout.positions) == 4:
-        content.triples.weights = np.array(weights, dtype=np.float32)
+        content.triples.weights = as_weights(np.array(weights))
     return content
 
 
 def _text_layout(source: Source, options: ReadingOptions) -> TextLayout:
     quoted = source.form == ".csv"
     delimiter = options.separator or ("," if quoted else "")
-    start = list(islice(rows(source, TextLayout(delimiter or "\t", quoted)), 2))
+    on_bad: OnBadRow | None = (lambda line, what: None) if options.skip_bad_rows else None  # noted by another reading
+    start = list(islice(rows(source, TextLayout(delimiter or "\t", quoted), on_bad), 2))
     spaced = quoted and any(cell.startswith(' "') for row in start for cell in row.cells)
     if spaced:
-        start = list(islice(rows(source, TextLayout(delimiter, quoted, spaced=True)), 1))
+        start = list(islice(rows(source, TextLayout(delimiter, quoted, spaced=True), on_bad), 1))
     cells = start[0].cells if start else []
     if not delimiter:
         delimiter = "\t" if len(cells) > 1 else " "
@@ -155,7 +151,7 @@ def _settle_header(content: Content, source: Source, layout: TextLayout, options
     """A first line whose words occur nowhere else is a header where columns are given by position: a triple like it
     would be joined to nothing. Elsewhere it is left as it is, and told, so that ids never depend on the order of lines.
     """
-    first = next(rows(source, layout))
+    first = next(rows(source, layout, lambda line, what: None))
     is_triple = not fault_of(first.cells, layout)[0]
     if not is_triple or not looks_like_header(first.cells) or not content.triples.first_stands_alone():
         return

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas as pd
 
+LARGEST_WEIGHT = float(np.finfo(np.float32).max)
 _EXACT = 2.0**53  # up to here every whole number is a float
 _NO_WORDS = (bytes, bytearray, list, tuple, dict, set, frozenset, np.ndarray)
 
@@ -79,6 +80,17 @@ def column_weights(column: pa.Array) -> NDArray[np.float64]:
     except pa.ArrowException:
         return np.array([_number(value) for value in column.to_pylist()], dtype=np.float64)
     return np.asarray(pc.fill_null(numbers, np.nan).to_numpy(zero_copy_only=False), dtype=np.float64)
+
+
+def are_weights(weights: NDArray[np.floating[Any]]) -> NDArray[np.bool_]:
+    """Which of them can be weights: (n,)."""
+    return np.asarray((weights >= 0) & (weights <= LARGEST_WEIGHT))  # neither is true of NaN
+
+
+def as_weights(weights: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
+    """At the precision of training; what is too large becomes infinite, and is no weight."""
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float32)
 
 
 def _number(value: Any) -> float:
