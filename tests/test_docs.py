@@ -12,7 +12,18 @@ from pathlib import Path
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ["index", "graphs", "models", "training", "evaluation", "answers", "tutorial", "your_own_model"]
+PAGES = [
+    "index",
+    "graphs",
+    "how-to/sparql",
+    "how-to/neo4j",
+    "models",
+    "training",
+    "evaluation",
+    "answers",
+    "tutorial",
+    "your_own_model",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)

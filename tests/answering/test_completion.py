@@ -21,7 +21,7 @@ from transher.answering.predicted import Predicted
 from transher.answering.writing import write_facts
 from transher.cli.main import main
 from transher.errors import InputError, Interrupted, UsageError
-from transher.graph import read_graph
+from transher.graph import load_graph
 from transher.graph.graph import Graph
 from transher.models.distmult import DistMult
 from transher.models.embeddings import Embeddings
@@ -190,11 +190,11 @@ def test_rdf_keeps_iris_blank_nodes_and_literals(tmp_path: Path) -> None:
         "<http://a/x> <http://a/knows> _:b1 .\n_:b1 <http://a/knows> <http://a/x> .\n"
         '<http://a/x> <http://a/says> "hi \\"you\\""@en .\n'
     )
-    graph: Graph = read_graph(source, literals="keep", fractions=(1, 0, 0))
+    graph: Graph = load_graph(source, literals="keep", fractions=(1, 0, 0))
     nothing = np.zeros(len(graph.train))
     facts = Predicted(graph.train, nothing.astype(np.float32), nothing, nothing > 0)
     write_facts(tmp_path / "out.nt", graph, facts)
-    again = read_graph(tmp_path / "out.nt", literals="keep", fractions=(1, 0, 0))
+    again = load_graph(tmp_path / "out.nt", literals="keep", fractions=(1, 0, 0))
     assert again.entities.identifiers.equals(graph.entities.identifiers)
     assert {tuple(triple) for triple in again.train.tolist()} == {tuple(triple) for triple in graph.train.tolist()}
 

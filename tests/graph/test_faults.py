@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from transher.errors import InputError, UsageError
-from transher.graph import read_graph
+from transher.graph import load_graph
 
 GOOD = "a\tr\tb\n"
 HEADER = "head,relation,tail,weight\n"
@@ -18,7 +18,7 @@ HEADER = "head,relation,tail,weight\n"
 
 def fault(path, **settings) -> str:
     with pytest.raises(InputError) as error:
-        read_graph(path, **settings)
+        load_graph(path, **settings)
     return str(error.value)
 
 
@@ -39,12 +39,13 @@ def fault(path, **settings) -> str:
         ("a.csv", f"{HEADER}a,r,b,1\na,r,c,-0.5\n", 3, "the weight '-0.5' is not a finite number"),
         ("a.csv", f"{HEADER}a,r,b,nan\na,r,c,1\n", 2, "the weight 'nan' is not a finite number"),
         ("a.csv", f'{HEADER}"a\nb",r,b,1\na,r,c,inf\n', 4, "the weight 'inf' is not a finite number"),
+        ("a.csv", f"{HEADER}a,r,b,1e300\n", 2, "the weight '1e300' is not a finite number"),
         ("a.csv", "head,relation,object2\na,r,b\n", 1, "no column for the tail"),
         ("a.nt", "<urn:a> <urn:r> <urn:b> .\n<urn:a> <urn:r> ?? .\n", 2, ""),
         ("a.ttl", "@prefix : <urn:> .\n:a :r :b .\n:a :r ?? .\n", 3, ""),
         ("a.ttl", '@prefix : <urn:> .\n:a :r "x" .\n', None, "no triples between entities"),
         ("a.json", "{}", None, "does not say what kind of file"),
-        ("a.parquet", "text", None, "is not a Parquet file"),
+        ("a.parquet", "text", None, "is not a whole Parquet file"),
     ],
 )
 def test_the_file_the_line_and_the_fault_are_named(tmp_path, name, content, line, what):
@@ -78,9 +79,9 @@ def test_columns_that_are_not_there_are_named_with_those_that_are(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("who,does,whom\na,r,b\n")
     assert "there is no column 'wo'. Did you mean 'who'" in fault(path, columns=("wo", "does", "whom"))
-    assert "there is no column 3. It has columns 0 to 2." in fault(path, columns=(0, 1, 3))
+    assert "there is no column 3. It has columns 0 to 2: who, does, whom." in fault(path, columns=(0, 1, 3))
     with pytest.raises(UsageError, match="name three"):
-        read_graph(path, columns=(0, 1))
+        load_graph(path, columns=(0, 1))
 
 
 def test_paths_that_lead_nowhere_are_named(tmp_path):
@@ -102,7 +103,7 @@ def test_a_split_that_is_spelt_wrongly_or_twice_is_named(tmp_path):
 def test_a_graph_asked_for_an_unknown_split_names_the_nearest(tmp_path):
     (tmp_path / "a.tsv").write_text(GOOD)
     with pytest.raises(UsageError, match=r"Unknown split 'tests'\. Did you mean 'test'\?"):
-        read_graph(tmp_path / "a.tsv").split("tests")
+        load_graph(tmp_path / "a.tsv").split("tests")
 
 
 @pytest.mark.parametrize(
@@ -128,10 +129,19 @@ def test_names_that_are_not_there_are_named(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "what"),
     [
-        ({"head": ["a", None], "relation": ["r", "r"], "tail": ["b", "c"]}, "an identifier is empty in row 2"),
-        ({"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": [-1.0]}, "a weight is missing, negative"),
-        ({"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": [np.nan]}, "a weight is missing, negative"),
-        ({"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": ["x"]}, "cannot be read"),
+        (
+            {"head": ["a", None], "relation": ["r", "r"], "tail": ["b", "c"]},
+            "a.parquet, row 2: the head is missing. Fill it in, or leave such rows out",
+        ),
+        (
+            {"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": [-1.0]},
+            "row 1: the weight is missing, negative or not a finite number",
+        ),
+        (
+            {"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": [np.nan]},
+            "row 1: the weight is missing, negative or not a finite number",
+        ),
+        ({"head": ["a"], "relation": ["r"], "tail": ["b"], "weight": ["x"]}, "row 1: the weight is missing, negative"),
         ({"head": ["a"], "relation": ["r"], "other": ["b"]}, "no column for the tail"),
         ({"head": [], "relation": [], "tail": []}, "has no triples"),
         ({"a": ["a"], "b": ["r"], "c": ["b"], "d": ["b"]}, "4 columns and no header"),
@@ -170,9 +180,9 @@ def test_an_openke_folder_without_its_words_is_named(tmp_path):
 def test_settings_that_make_no_sense_are_refused(tmp_path):
     (tmp_path / "a.tsv").write_text(GOOD)
     with pytest.raises(UsageError, match="'keep' or 'drop'"):
-        read_graph(tmp_path / "a.tsv", unseen="maybe")
+        load_graph(tmp_path / "a.tsv", unseen="maybe")
     with pytest.raises(UsageError, match="add up to 1"):
-        read_graph(tmp_path / "a.tsv", fractions=(0.5, 0.1, 0.1))
+        load_graph(tmp_path / "a.tsv", fractions=(0.5, 0.1, 0.1))
 
 
 def test_reading_graphs_does_not_wait_for_torch():

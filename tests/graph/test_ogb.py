@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import os
+import random
 import runpy
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,63 @@ def test_the_ogb_package_reads_the_same_from_the_same_files(
             np.testing.assert_array_equal(graph.candidates[split].head, part["head_neg"] + heads[:, None])
             np.testing.assert_array_equal(graph.candidates[split].tail, part["tail_neg"] + tails[:, None])
     assert set(graph.candidates) == {"valid", "test"}
+
+
+def test_ogbs_graphs_are_checked_like_all_others_and_stay_as_they_are(own_root: Path) -> None:
+    file = own_root / "ogbl_wikikg2" / "split" / "time"
+    parts = {split: torch.load(file / f"{split}.pt", weights_only=False) for split in SPLITS}
+    train, test = parts["train"], parts["test"]
+    for key in ("head", "relation", "tail"):
+        train[key][1] = train[key][0]  # a duplicate
+        test[key][0] = train[key][0]  # in two splits
+    unseen = int(test["head"][1])
+    for split in SPLITS:
+        part = parts[split]
+        for key in ("head", "tail"):
+            if split == "train":
+                part[key][part[key] == unseen] = (unseen + 1) % 200
+        torch.save(part, file / f"{split}.pt", pickle_protocol=4)
+    graph = read(own_root, "ogbl-wikikg2")
+    report = graph.load_report
+    assert report is not None
+    assert report.duplicates["train"] >= 1
+    assert len(graph.train) == len(train["head"])
+    assert report.overlaps["train/test"] >= 1
+    assert report.unseen.entities >= 1
+    assert report.unseen.triples["test"] >= 1
+    assert any("triples that repeat others stay in train" in line for line in report.lines())
+
+
+class Raising:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.dtype, ("no such type",)
+
+
+@pytest.mark.parametrize("content", [Raising(), {"head": Raising()}, [1], {"head": 7}, {"head": [1], "tail": None}])
+def test_a_pickle_that_raises_is_an_error_for_people(own_root: Path, content: object) -> None:
+    torch.save(content, own_root / "ogbl_wikikg2" / "split" / "time" / "train.pt")
+    with pytest.raises(InputError, match="ogbl_wikikg2"):
+        read(own_root, "ogbl-wikikg2")
+
+
+def test_a_damaged_split_is_a_graph_or_an_error_for_people(own_root: Path) -> None:
+    for file in (
+        own_root / "ogbl_wikikg2" / "split" / "time" / "train.pt",
+        *(own_root / "ogbl_wikikg2").glob("mapping/*"),
+    ):
+        whole = file.read_bytes()
+        for seed in range(30):
+            chance = random.Random(seed)
+            damaged = bytearray(whole)
+            for _ in range(chance.choice([1, 5, 50])):
+                damaged[chance.randrange(min(len(damaged), 4000))] = chance.randrange(256)
+            file.write_bytes(damaged)
+            try:
+                read(own_root, "ogbl-wikikg2").entities.identifiers.to_pylist()
+            except InputError as error:
+                seen = str(error)
+                assert "ogbl_wikikg2" in seen
+        file.write_bytes(whole)
 
 
 def test_ids_are_kept_at_32_bits(root: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transher.graph import RELATION_TYPES, Graph, Vocabulary, graph_statistics, read_graph, relation_types
+from transher.graph import RELATION_TYPES, Graph, Vocabulary, graph_statistics, load_graph, relation_types
 from transher.graph.compositions import CONFIDENCE, composed_relations
 from transher.graph.patterns import SUPPORT
 
@@ -111,7 +111,7 @@ def test_compositions_of_a_small_graph_are_counted_as_by_hand(seed):
 
 @needs_data
 def test_fb15k_237_has_the_figures_that_are_known_of_it():
-    statistics = graph_statistics(read_graph(Path(os.environ["TRANSHER_DATA"]) / "FB15k-237"))
+    statistics = graph_statistics(load_graph(Path(os.environ["TRANSHER_DATA"]) / "FB15k-237"))
     # Its makers took out of the test every pair of entities that a training triple joins.
     assert statistics.leakage.any_relation == 0
     assert sum(kind["triples"] for kind in statistics.relation_types.values()) == 310_116

@@ -154,7 +154,7 @@ def print_statistics(statistics: GraphStatistics) -> None:
     duplicates = sum(statistics.duplicate_triples.values())
     overlaps = ", ".join(f"{count:,} in {pair}" for pair, count in statistics.overlaps.items() if count) or "none"
     OUTPUT.print(
-        f"Duplicate triples: {duplicates:,}. In two splits: {overlaps}. Without a training triple: "
+        f"Duplicate triples that remain: {duplicates:,}. In two splits: {overlaps}. Without a training triple: "
         f"{statistics.unseen_entities:,} entities, {statistics.unseen_relations:,} relations."
     )
 

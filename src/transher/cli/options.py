@@ -52,10 +52,15 @@ class Commands(click.Group):
 
 READING_OPTIONS = (
     click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
+    click.option("--header", type=click.Choice(["auto", "yes", "no"]), help="Whether a table has a header line."),
+    click.option("--format", "format", metavar="FORMAT", help="tsv, csv, jsonl, parquet, nt, nq, ttl, trig or rdf."),
+    click.option("--delimiter", metavar="CHARACTER", help="What separates a table's columns, as ';' or tab."),
+    click.option("--encoding", help="Of a text file; utf-8 by default."),
+    click.option("--skip-bad-rows", is_flag=True, default=None, help="Leave out and count rows that cannot be read."),
     click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
     click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
-    click.option("--entity-names", type=click.Path(path_type=Path), help="File: identifier, name, description."),
-    click.option("--relation-names", type=click.Path(path_type=Path), help="The same for relations."),
+    click.option("--entity-names", metavar="FILE", help="Lines of identifier, name, description."),
+    click.option("--relation-names", metavar="FILE", help="The same for relations."),
 )
 
 
@@ -120,8 +125,8 @@ def open_graph(name: str, reading: dict[str, Any]) -> Graph:
 
     given = {key: value for key, value in reading.items() if value is not None}
     if "columns" in given:
-        parts = given["columns"].split(",")
-        given["columns"] = [int(part) for part in parts] if all(part.isdigit() for part in parts) else parts
+        parts = [part.strip() for part in given["columns"].split(",")]
+        given["columns"] = [int(part) for part in parts] if all(part.isdecimal() for part in parts) else parts
     with download_bar() as update:
         graph = load_graph(name, progress=update, **given)
     for line in graph.load_report.lines() if graph.load_report else ():

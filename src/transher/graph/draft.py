@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from transher.graph.content import Content
 from transher.graph.encoding import first_occurrences, triple_keys
 from transher.graph.graph import SPLITS, Split, Triples
 from transher.graph.names import Names
@@ -29,19 +30,23 @@ class Draft:
     weights: NDArray[np.float32] | None = None  # (n,), of the training triples
     entity_names: list[Names] = field(default_factory=list)
     relation_names: list[Names] = field(default_factory=list)
-    literals_left_out: int = 0
+    contents: list[Content] = field(default_factory=list)  # of the files, for what was odd about them
     ignored: tuple[str, ...] = ()
     duplicates: dict[Split, int] = field(default_factory=dict)
+
+    def count_duplicates(self) -> None:
+        """Count the triples that repeat one of their split, and leave them."""
+        for split, triples in self.splits.items():
+            self._repeats(split, self._keys(triples))
 
     def remove_duplicates(self) -> None:
         """Leave the first of equal triples of a split, with the sum of their weights: a fact that is stated twice
         weighs as much as both statements."""
         for split, triples in self.splits.items():
             keys = self._keys(triples)
-            first = first_occurrences(keys)
-            if first.all():
+            first = self._repeats(split, keys)
+            if split not in self.duplicates:
                 continue
-            self.duplicates[split] = int((~first).sum())
             self.splits[split] = triples[first]
             if split == "train" and self.weights is not None:
                 order = np.argsort(keys[first])
@@ -103,6 +108,13 @@ class Draft:
                 columns = entity_ids[triples[:, 0]], relation_ids[triples[:, 1]], entity_ids[triples[:, 2]]
                 self.splits[split] = np.stack(columns, axis=1)
         return unseen
+
+    def _repeats(self, split: Split, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which triples are the first of their kind, (n,); the others are counted."""
+        first = first_occurrences(keys)
+        if not first.all():
+            self.duplicates[split] = int((~first).sum())
+        return first
 
     def _keys(self, triples: Triples) -> NDArray[np.int64]:
         return triple_keys(triples, len(self.entities), len(self.relations))

@@ -18,18 +18,38 @@ SPELLING = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass
 class SpelledTriples:
-    """One file's triples in its own words: per column a list of dictionary-encoded blocks, each with its own
-    dictionary, so that a word is kept once a block and not once a line."""
+    """Triples in the words of their files: per column a list of dictionary-encoded blocks, each with its own
+    dictionary, so that a word is kept once per block and not once per line."""
 
     heads: list[pa.DictionaryArray] = field(default_factory=list)
     relations: list[pa.DictionaryArray] = field(default_factory=list)
     tails: list[pa.DictionaryArray] = field(default_factory=list)
     weights: NDArray[np.float32] | None = None  # (n,)
+    trimmed: int = 0  # words that had spaces around them
 
     def append(self, heads: pa.Array, relations: pa.Array, tails: pa.Array) -> None:
-        """Add a block of three string or dictionary arrays of one length."""
+        """Add a block of three string or dictionary arrays of one length. Spaces around words are taken away."""
         for column, block in ((self.heads, heads), (self.relations, relations), (self.tails, tails)):
-            column.append(block if pa.types.is_dictionary(block.type) else block.dictionary_encode())
+            encoded = block if pa.types.is_dictionary(block.type) else block.dictionary_encode()
+            trimmed, count = _trimmed(encoded)
+            column.append(trimmed)
+            self.trimmed += count
+
+    def extend(self, other: SpelledTriples) -> None:
+        """Add the triples of another file. Both have weights, or neither has, or there were none so far."""
+        self.heads += other.heads
+        self.relations += other.relations
+        self.tails += other.tails
+        if other.weights is not None:
+            self.weights = other.weights if self.weights is None else np.concatenate([self.weights, other.weights])
+        self.trimmed += other.trimmed
+
+    def drop_first(self) -> None:
+        """Take the first triple out."""
+        for column in (self.heads, self.relations, self.tails):
+            column[0] = column[0][1:].dictionary_decode().dictionary_encode()  # a word that is gone is no entity
+        if self.weights is not None:
+            self.weights = self.weights[1:]
 
     def __len__(self) -> int:
         return sum(len(block) for block in self.heads)
@@ -41,6 +61,35 @@ class SpelledTriples:
             for column in (self.heads, self.relations, self.tails)
             for block in column
         )
+
+    def first_stands_alone(self) -> bool:
+        """Whether the relation and both entities of the first triple occur nowhere else, while other triples share
+        relations: so stands a header that was taken for a triple."""
+        head, relation, tail = (column[0][0].as_py() for column in (self.heads, self.relations, self.tails))
+        ends = [*self.heads, *self.tails]
+        if head == tail or any(
+            _count(blocks, word) != 1 for blocks, word in ((self.relations, relation), (ends, head), (ends, tail))
+        ):
+            return False
+        words = pa.chunked_array([block.dictionary for block in self.relations], pa.string())
+        return len(self) > len(words.unique())
+
+
+def _trimmed(block: pa.DictionaryArray) -> tuple[pa.DictionaryArray, int]:
+    """The block with words without surrounding spaces, and how many of its rows had such a word."""
+    words = pc.utf8_trim_whitespace(block.dictionary)
+    changed = pc.not_equal(words, block.dictionary)
+    if not pc.any(changed).as_py():
+        return block, 0
+    # Two words may have become one: a dictionary has each once.
+    return words.take(block.indices).dictionary_encode(), int(pc.sum(changed.take(block.indices)).as_py() or 0)
+
+
+def _count(blocks: list[pa.DictionaryArray], word: str) -> int:
+    """How often a word occurs."""
+    codes = (pc.index(block.dictionary, word).as_py() for block in blocks)
+    found = ((block, code) for block, code in zip(blocks, codes, strict=True) if code >= 0)
+    return sum(int(pc.sum(pc.equal(block.indices, code)).as_py() or 0) for block, code in found)
 
 
 def encode(files: Sequence[SpelledTriples]) -> tuple[pa.StringArray, pa.StringArray, list[Triples]]:

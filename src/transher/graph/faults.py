@@ -1,90 +1,128 @@
-"""Where a text file goes wrong: a slow second reading, line by line, once the fast one has failed."""
+"""The rows of a text file one by one, and what is wrong with one: a slow second reading, once the fast one failed."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import math
-import zlib
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 from transher.errors import InputError
-
-if TYPE_CHECKING:
-    from transher.graph.tables import TextLayout
+from transher.graph.options import option
+from transher.graph.streams import LONGEST_LINE, OnBadRow, Source, text_lines
+from transher.graph.words import LARGEST_WEIGHT
 
 _WEIGHT_REMEDY = "Weights are numbers from 0 on."
+_EXAMPLES = 5
+_END = "\x00end of the file\x00"
+DELIMITER_NAMES = {"\t": "tabs", " ": "spaces", ",": "commas"}
 
 
-def open_bytes(path: Path) -> BinaryIO:
-    """The file's bytes, unpacked where its name ends in .gz."""
-    return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
+@dataclass(frozen=True)
+class TextLayout:
+    """How a text file's lines are to be read."""
+
+    delimiter: str
+    quoted: bool  # CSV: quotes mean something, and a value may hold a line end
+    header_lines: int = 0  # lines up to and with the header, 0 without one
+    width: int = 0
+    positions: tuple[int, ...] = ()  # of head, relation, tail and, where there is one, weight
+    header: tuple[str, ...] = ()  # its cells, where there is one
+    spaced: bool = False  # CSV: a space stands between a comma and a quote, which is a quote all the same
 
 
-def text_lines(path: Path, file: Iterable[bytes]) -> Iterator[str]:
-    """The file's lines without their ends, one by one; the first that is not UTF-8 is an error that says which."""
-    number = 0
-    try:
-        for number, line in enumerate(file, 1):
-            yield line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"byte {error.start + 1} is not UTF-8.", file=path, line=number, remedy="Save the file as UTF-8."
-        ) from error
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(
-            f"is not a whole gzip file: {error}.", file=path, remedy="Make or fetch it again; was it cut short?"
-        ) from error
+@dataclass(frozen=True)
+class Row:
+    """A row of a text file, from the line in which it starts to the line in which it ends."""
+
+    start: int
+    end: int
+    cells: list[str]
 
 
-def check_weights(weights: NDArray[Any]) -> bool:
-    return bool((np.isfinite(weights) & (weights >= 0)).all())
+@dataclass
+class BadRows:
+    """Rows that were left out for being wrong, and where the first of them are."""
+
+    count: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, where: str, what: str) -> None:
+        self.count += 1
+        if len(self.examples) < _EXAMPLES:
+            self.examples.append(f"{where}: {what}")
+
+    def extend(self, other: BadRows) -> None:
+        self.count += other.count
+        self.examples = (self.examples + other.examples)[:_EXAMPLES]
 
 
-def first_fault(path: Path, layout: TextLayout) -> InputError | None:
+def first_fault(source: Source, layout: TextLayout) -> InputError | None:
     """The first thing wrong with the file, or None if all is as `layout` says."""
     try:
-        with open_bytes(path) as file:
-            for number, cells in _records(text_lines(path, file), layout):
-                what, remedy = _fault_of(cells, layout)
-                if what:
-                    return InputError(what, file=path, line=number, remedy=remedy)
+        for row in rows(source, layout):
+            what, remedy = fault_of(row.cells, layout)
+            if what:
+                remedy = f"{remedy} Or leave such rows out: {option('skip_bad_rows')}."
+                return InputError(what, file=source.path, line=row.start, remedy=remedy)
     except InputError as error:
         return error
     return None
 
 
-def _records(lines: Iterator[str], layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
-    """Each record that is not blank with the number of the line it starts in."""
+def rows(source: Source, layout: TextLayout, on_bad: OnBadRow | None = None) -> Iterator[Row]:
+    """Each row below the header that is not blank. `on_bad` takes note of lines that are not UTF-8."""
     if layout.quoted:
-        reader = csv.reader(line + "\n" for line in lines)
-        start = 1
-        for cells in reader:
-            if start > layout.header_lines and any(cell.strip() for cell in cells):
-                yield start, cells
-            start = reader.line_num + 1
+        yield from _quoted_rows(source, layout, on_bad)
         return
-    for number, line in enumerate(lines, 1):
+    for number, line in text_lines(source, on_bad):
         if number > layout.header_lines and (line.strip() or layout.delimiter in line):
-            yield number, line.split(layout.delimiter)
+            yield Row(number, number, line.split(layout.delimiter))
 
 
-def _fault_of(cells: list[str], layout: TextLayout) -> tuple[str, str]:
-    """What is wrong with a record and what to do about it, or two empty strings."""
+def _quoted_rows(source: Source, layout: TextLayout, on_bad: OnBadRow | None) -> Iterator[Row]:
+    csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
+    line_number = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal line_number
+        for number, line in text_lines(source, on_bad):
+            line_number = number
+            yield f"{line}\n"
+        yield f"{_END}\n"  # a row of its own, unless it falls into quotes that were never closed
+
+    reader = csv.reader(lines(), delimiter=layout.delimiter, skipinitialspace=layout.spaced)
+    start = 1
+    try:
+        for cells in reader:
+            if any(_END in cell for cell in cells):
+                if cells == [_END]:
+                    return
+                raise csv.Error
+            if start > layout.header_lines and any(cell.strip() for cell in cells):
+                yield Row(start, line_number, cells)
+            start = line_number + 1
+    except csv.Error as error:
+        raise InputError(
+            f"a quote opens a value that does not end, or is longer than {LONGEST_LINE:,} characters.",
+            file=source.path,
+            line=start,
+            remedy=f"Close it. If quotes are ordinary characters, use {option('format', 'tsv')} "
+            f"with {option('delimiter')}.",
+        ) from error
+
+
+def fault_of(cells: list[str], layout: TextLayout) -> tuple[str, str]:
+    """What is wrong with a row and what to do about it, or two empty strings."""
     if len(cells) != layout.width:
-        separator = {"\t": "tabs", " ": "spaces", ",": "commas"}[layout.delimiter]
+        separator = DELIMITER_NAMES.get(layout.delimiter, repr(layout.delimiter))
         plural = "" if len(cells) == 1 else "s"
+        columns = f" ({', '.join(layout.header)})" if layout.header else ""
         return (
-            f"{len(cells)} column{plural} where the first line has {layout.width}.",
+            f"{len(cells)} column{plural} where the first line has {layout.width}{columns}.",
             f"Separate columns by {separator}; every line needs the same number.",
         )
     for role, position in zip(("head", "relation", "tail"), layout.positions, strict=False):
-        if not cells[position]:
+        if not cells[position].strip():
             return f"the {role} is empty.", "Give it an identifier or take the line out."
     if len(layout.positions) == 4:
         written = cells[layout.positions[3]]
@@ -92,6 +130,6 @@ def _fault_of(cells: list[str], layout: TextLayout) -> tuple[str, str]:
             weight = float(written)
         except ValueError:
             return f"the weight {written!r} is not a number.", _WEIGHT_REMEDY
-        if not math.isfinite(weight) or weight < 0:
+        if not 0 <= weight <= LARGEST_WEIGHT:
             return f"the weight {written!r} is not a finite number from 0 on.", _WEIGHT_REMEDY
     return "", ""

@@ -26,7 +26,9 @@ from numpy.typing import NDArray
 from pyarrow import csv
 
 from transher.errors import InputError
+from transher.graph.draft import Draft
 from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
+from transher.graph.report import LoadReport
 from transher.graph.vocabulary import Vocabulary
 
 # What a pickle of arrays or tensors refers to.
@@ -87,7 +89,7 @@ def read_ogb(folder: Path, *, name: str) -> Graph:
                 )
         except KeyError as error:
             raise InputError(f"the {split} split has no {error}.", file=folder, remedy=_REMEDY) from error
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             raise InputError(f"the {split} split {error}.", file=folder, remedy=_REMEDY) from None
     types = (
         np.repeat(np.arange(len(nodes.type_names), dtype=np.int32), np.diff(nodes.offsets))
@@ -104,6 +106,21 @@ def read_ogb(folder: Path, *, name: str) -> Graph:
         entity_types=types,
         type_names=nodes.type_names,
         candidates=candidates,
+        load_report=_report(nodes.vocabulary.identifiers, relations, triples),
+    )
+
+
+def _report(entities: pa.StringArray, relations: pa.StringArray, triples: dict[Split, Triples]) -> LoadReport:
+    """What other graphs are checked for as well. Here nothing is removed: OGB's candidates belong to its triples one by
+    one, and its scores compare only on all of them."""
+    draft = Draft(entities, relations, triples, files={})
+    draft.count_duplicates()
+    return LoadReport(
+        files={split: f"split/*/{split}.pt" for split in triples},
+        duplicates=draft.duplicates,
+        duplicates_removed=False,
+        overlaps=draft.overlaps(),
+        unseen=draft.handle_unseen(drop=False),
     )
 
 
@@ -170,11 +187,13 @@ def _read_mapping(file: Path) -> pa.StringArray:
             read_options=csv.ReadOptions(column_names=["id", "identifier"], skip_rows=1),
             convert_options=csv.ConvertOptions(column_types={"id": pa.int64(), "identifier": pa.string()}),
         )
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}.", file=file, remedy=_REMEDY) from error
     table = table.sort_by("id").combine_chunks()
-    if not np.array_equal(table["id"].to_numpy(), np.arange(len(table))):
+    if table["id"].null_count or not np.array_equal(table["id"].to_numpy(), np.arange(len(table))):
         raise InputError("does not number its lines 0, 1, 2, …", file=file, remedy=_REMEDY)
+    if len(table["identifier"].unique()) != len(table):
+        raise InputError("gives two lines the same identifier.", file=file, remedy=_REMEDY)
     return table["identifier"].combine_chunks()
 
 
@@ -183,6 +202,8 @@ def _read_splits(folder: Path) -> Iterator[tuple[Split, dict[str, Any]]]:
     for together in sorted(folder.glob("split/*/split_dict.pt")):
         splits = _load(together)
         for split in SPLITS:
+            if not isinstance(splits.get(split), dict):
+                raise InputError(f"holds no {split} split.", file=together, remedy=_REMEDY)
             yield split, splits.pop(split)
         return
     for split in SPLITS:
@@ -207,7 +228,7 @@ class _ArraysOnly(pickle.Unpickler):
 def _load(file: Path) -> dict[str, Any]:
     try:
         content = _load_stream(file) if zipfile.is_zipfile(file) else _load_with_torch(file)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, KeyError, zipfile.BadZipFile, OSError) as error:
+    except Exception as error:  # a broken pickle can raise anything
         raise InputError(f"cannot be read: {error}.", file=file, remedy=_REMEDY) from error
     if not isinstance(content, dict):
         raise InputError("does not hold a split.", file=file, remedy=_REMEDY)

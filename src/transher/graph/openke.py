@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from transher.errors import InputError
-from transher.graph.faults import text_lines
 from transher.graph.graph import SPLITS, Split, Triples
+from transher.graph.streams import Source, text_lines
 
+_MOST = 2**31  # ids have 32 bits
 _COUNT_REMEDY = "OpenKE's files start with a line that says how many lines follow."
 
 
@@ -44,21 +45,20 @@ def _read_words(path: Path) -> tuple[pa.StringArray, NDArray[np.int32]]:
     if not path.is_file():
         raise InputError("there is no such file.", file=path, remedy="An OpenKE folder needs it beside train2id.txt.")
     words: dict[int, str] = {}
-    with path.open("rb") as file:
-        lines = text_lines(path, file)
-        count = _count(path, next(lines, ""))
-        for number, line in enumerate(lines, 2):
-            if not line.strip():
-                continue
-            word, _, written = line.rstrip().replace("\t", " ").rpartition(" ")
-            if not word.strip() or not written.isdecimal() or int(written) in words or int(written) >= count:
-                raise InputError(
-                    f"{line!r} is not an identifier and its own number below {count:,}.",
-                    file=path,
-                    line=number,
-                    remedy="Each line is an identifier, a tab and an integer; none occurs twice.",
-                )
-            words[int(written)] = word.strip()
+    lines = text_lines(Source(path, ".txt"))
+    count = _count(path, next(lines, (1, ""))[1])
+    for number, line in lines:
+        if not line.strip():
+            continue
+        word, _, written = line.rstrip().replace("\t", " ").rpartition(" ")
+        if not word.strip() or not _is_below(written, count) or int(written) in words:
+            raise InputError(
+                f"{line[:200]!r} is not an identifier and its own number below {count:,}.",
+                file=path,
+                line=number,
+                remedy="Each line is an identifier, a tab and an integer; none occurs twice.",
+            )
+        words[int(written)] = word.strip()
     if len(words) != count:
         raise InputError(f"{len(words):,} lines where its first line says {count:,}.", file=path, remedy=_COUNT_REMEDY)
     listed = pa.array([words[i] for i in range(count)], pa.string())
@@ -73,11 +73,11 @@ def _read_words(path: Path) -> tuple[pa.StringArray, NDArray[np.int32]]:
 
 def _read_numbers(path: Path, limits: NDArray[np.int64]) -> NDArray[np.int32]:
     """The file's rows (n, 3) below its count."""
-    with path.open("rb") as file:
-        count = _count(path, next(text_lines(path, file), ""))
+    count = _count(path, next(text_lines(Source(path, ".txt")), (1, ""))[1])
     try:
         with warnings.catch_warnings(action="ignore", category=UserWarning):  # of no rows at all: the error says so
-            numbers = np.loadtxt(path, dtype=np.int32, skiprows=1, ndmin=2, encoding="utf-8")
+            lines = (line for _, line in text_lines(Source(path, ".txt")))
+            numbers = np.loadtxt(lines, dtype=np.int32, skiprows=1, ndmin=2)
         fits = numbers.shape[1] == 3 and bool(((numbers >= 0) & (numbers < limits)).all())
     except ValueError:
         fits = False
@@ -91,23 +91,25 @@ def _read_numbers(path: Path, limits: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 def _count(path: Path, line: str) -> int:
-    if not line.strip().isdecimal():
-        what = f"{line!r} is not a count." if line.strip() else "is empty."
+    if not _is_below(line.strip(), _MOST):
+        what = f"{line[:200]!r} is not a count." if line.strip() else "is empty."
         raise InputError(what, file=path, line=1, remedy=_COUNT_REMEDY)
     return int(line)
 
 
+def _is_below(written: str, limit: int) -> bool:
+    """Whether it is an integer below `limit`. Very long ones are not even turned into a number."""
+    return written.isascii() and written.isdecimal() and len(written) < 20 and int(written) < limit
+
+
 def _fault(path: Path, limits: NDArray[np.int64]) -> InputError:
-    with path.open("rb") as file:
-        for number, line in enumerate(text_lines(path, file), 1):
-            cells = line.split()
-            if number == 1 or not cells:
-                continue
-            if len(cells) != 3 or not all(
-                cell.isdecimal() and int(cell) < limit for cell, limit in zip(cells, limits.tolist(), strict=True)
-            ):
-                remedy = (
-                    f"Each line is head, tail, relation: integers below {limits[0]:,}, {limits[1]:,}, {limits[2]:,}."
-                )
-                return InputError(f"{line!r} is not a triple.", file=path, line=number, remedy=remedy)
+    for number, line in text_lines(Source(path, ".txt")):
+        cells = line.split()
+        if number == 1 or not cells:
+            continue
+        if len(cells) != 3 or not all(
+            _is_below(cell, limit) for cell, limit in zip(cells, limits.tolist(), strict=True)
+        ):
+            remedy = f"Each line is head, tail, relation: integers below {limits[0]:,}, {limits[1]:,}, {limits[2]:,}."
+            return InputError(f"{line[:200]!r} is not a triple.", file=path, line=number, remedy=remedy)
     return InputError("has no triples.", file=path)

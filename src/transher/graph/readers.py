@@ -1,84 +1,85 @@
-"""A graph from files: one call for every form that triples come in."""
+"""A graph from whatever form its triples come in: files are read, objects are taken, and both are tidied in one way."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 
-from transher.errors import InputError, UsageError
+from transher.errors import InputError
+from transher.graph.content import Content
 from transher.graph.draft import Draft
-from transher.graph.encoding import SPELLING, SpelledTriples, encode
+from transher.graph.encoding import SPELLING, encode
+from transher.graph.faults import BadRows
+from transher.graph.frames import read_object, read_parquet
 from transher.graph.graph import SPLITS, Graph, Split
-from transher.graph.names import Names, named_vocabulary, read_names
+from transher.graph.jsonl import read_jsonl
+from transher.graph.names import named_vocabulary, names_from, read_names
 from transher.graph.openke import is_openke, read_openke
-from transher.graph.rdf import RdfFile
+from transher.graph.options import JSON_ENDINGS, PARQUET_ENDINGS, RDF_ENDINGS, TEXT_ENDINGS, Columns, ReadingOptions
+from transher.graph.rdf import read_rdf
 from transher.graph.report import LoadReport
-from transher.graph.sources import ENDINGS, PARQUET_ENDINGS, RDF_ENDINGS, TEXT_ENDINGS, ending, find_sources
-from transher.graph.splits import FRACTIONS
-from transher.graph.tables import Columns, read_parquet, read_text
+from transher.graph.sources import find_sources
+from transher.graph.streams import Source, source_of
+from transher.graph.tables import read_text
 
 _ENDS = ("head", "relation", "tail")
+_READERS: dict[tuple[str, ...], Callable[[Source, ReadingOptions], Content]] = {
+    TEXT_ENDINGS: read_text,
+    JSON_ENDINGS: read_jsonl,
+    PARQUET_ENDINGS: read_parquet,
+    RDF_ENDINGS: read_rdf,
+}
 
 
-def read_graph(
-    path: Path | str,
-    *,
-    columns: Columns | None = None,
-    entity_names: Path | str | None = None,
-    relation_names: Path | str | None = None,
-    unseen: Literal["keep", "drop"] = "keep",
-    literals: Literal["keep", "drop"] = "drop",
-    seed: int = 0,
-    fractions: tuple[float, float, float] = FRACTIONS,
-    keep_inverse_leaks: bool = False,
-) -> Graph:
-    """The graph in `path`: one file of triples, or a folder with train, valid and test, or an OpenKE folder.
-
-    Files are TSV (.tsv, .txt), CSV, Parquet, N-Triples (.nt) or Turtle (.ttl); text may be gzip (.gz). What was odd
-    about them is in the graph's `load_report`.
-
-    columns: which columns hold head, relation, tail and, if a fourth is given, the weight: names in the header, or
-        positions from 0. Without it, a header that says so (head/relation/tail, subject/predicate/object,
-        source/relation/target, weight) is understood, and three columns without a header are taken in this order.
-    entity_names, relation_names: files of `identifier <tab> name [<tab> description]`. A folder's own
-        `entity_names.tsv` and `relation_names.tsv` need not be given.
-    unseen: whether triples of valid and test with an entity or relation that has no training triple stay.
-    literals: whether RDF literals that are no names or descriptions become entities or are left out.
-    seed, fractions, keep_inverse_leaks: how a single file, or a folder with `train` only, is split: see
-        `split_triples`.
-
-    Of triples that occur more than once in a split the first stays; their weights are added up.
-    """
-    path = Path(path)
-    if unseen not in ("keep", "drop") or literals not in ("keep", "drop"):
-        raise UsageError(f"unseen={unseen!r}, literals={literals!r}: each is 'keep' or 'drop'.")
+def read_graph(path: Path | str, options: ReadingOptions | None = None) -> Graph:
+    """The graph in `path`: one file of triples, or a folder with train, valid and test, a folder of parts, or an OpenKE
+    folder. What was odd about them is in the graph's `load_report`. `load_graph` has the options one by one."""
+    path, options = Path(path), options or ReadingOptions()
     if not path.exists():
         raise InputError("there is no such file or folder.", file=path, remedy="Check the path.")
-    keep_literals = literals == "keep"
-    if path.is_dir():
-        draft = _read_folder(path, columns, keep_literals)
-    else:
-        draft = _read_splits({"train": path}, columns, keep_literals)
-    for given, names in ((entity_names, draft.entity_names), (relation_names, draft.relation_names)):
+    draft = _read_folder(path, options) if path.is_dir() else _read_splits({"train": [path]}, options)
+    return _tidied(draft, options, path.name if path.is_dir() else path.name.split(".")[0])
+
+
+def graph_of(triples: object, weights: object, options: ReadingOptions) -> Graph:
+    """The graph of a DataFrame, an Arrow table, an array (n, 3) or an iterable of triples."""
+    return _tidied(_draft({"train": read_object(triples, weights, options)}, files={}), options, "graph")
+
+
+def read_triples(path: Path | str, columns: Columns | None = None) -> pa.Table:
+    """The triples of one file as they are spelled, line by line: columns head, relation and tail."""
+    spelled = _read_file(Path(path), ReadingOptions(columns=columns, literals="keep")).triples
+    blocks = (spelled.heads, spelled.relations, spelled.tails)
+    return pa.table({name: pa.chunked_array(part, SPELLING) for name, part in zip(_ENDS, blocks, strict=True)})
+
+
+def _tidied(draft: Draft, options: ReadingOptions, name: str) -> Graph:
+    """The graph of a draft: without duplicates, in three splits, with names and a report of what was found."""
+    for given, names, kind in (
+        (options.entity_names, draft.entity_names, "entity_names"),
+        (options.relation_names, draft.relation_names, "relation_names"),
+    ):
         if given is not None:
-            names.insert(0, read_names(Path(given)))
+            names.insert(0, names_from(given, kind))
     draft.remove_duplicates()
     split_by_seed: int | None = None
     unfilled: tuple[Split, ...] = ()
     if list(draft.splits) == ["train"]:
-        split_by_seed = seed
-        draft.split(seed, fractions, keep_inverse_leaks)
-        shares = dict(zip(SPLITS, fractions, strict=True))
+        split_by_seed = options.seed
+        draft.split(options.seed, options.fractions, options.keep_inverse_leaks)
+        shares = dict(zip(SPLITS, options.fractions, strict=True))
         unfilled = tuple(split for split in SPLITS if shares[split] and not len(draft.splits[split]))
     overlaps = draft.overlaps()
-    unseen_found = draft.handle_unseen(drop=unseen == "drop")
+    unseen = draft.handle_unseen(drop=options.unseen == "drop")
+    bad_rows = BadRows()
+    for content in draft.contents:
+        bad_rows.extend(content.bad_rows)
     none = np.empty((0, 3), dtype=np.int32)
     return Graph(
-        name=path.name if path.is_dir() else path.name.split(".")[0],
+        name=options.name or name,
         entities=named_vocabulary("entity", draft.entities, draft.entity_names),
         relations=named_vocabulary("relation", draft.relations, draft.relation_names),
         train=draft.splits["train"],
@@ -91,29 +92,23 @@ def read_graph(
             unfilled=unfilled,
             duplicates=draft.duplicates,
             overlaps=overlaps,
-            unseen=unseen_found,
-            literals_left_out=draft.literals_left_out,
+            unseen=unseen,
+            literals_left_out=sum(content.literals_left_out for content in draft.contents),
+            trimmed=sum(content.triples.trimmed for content in draft.contents),
+            bad_rows=bad_rows.count,
+            bad_row_examples=tuple(bad_rows.examples),
+            headers=tuple(told for content in draft.contents for told in content.headers),
             ignored_files=draft.ignored,
         ),
     )
 
 
-def read_triples(path: Path | str, columns: Columns | None = None) -> pa.Table:
-    """The triples of one file as they are spelled, line by line: columns head, relation and tail."""
-    path = Path(path)
-    if not path.exists():
-        raise InputError("there is no such file.", file=path, remedy="Check the path.")
-    spelled, _, _ = _read_file(path, columns, keep_literals=True)
-    blocks = (spelled.heads, spelled.relations, spelled.tails)
-    return pa.table({name: pa.chunked_array(part, SPELLING) for name, part in zip(_ENDS, blocks, strict=True)})
-
-
-def _read_folder(folder: Path, columns: Columns | None, keep_literals: bool) -> Draft:
+def _read_folder(folder: Path, options: ReadingOptions) -> Draft:
     if is_openke(folder):
         entities, relations, splits = read_openke(folder)
         return Draft(entities, relations, splits, files={split: f"{split}2id.txt" for split in splits})
     sources = find_sources(folder)
-    draft = _read_splits(sources.splits, columns, keep_literals)
+    draft = _read_splits(sources.splits, options)
     draft.ignored = sources.ignored
     for path, names in ((sources.entity_names, draft.entity_names), (sources.relation_names, draft.relation_names)):
         if path is not None:
@@ -121,41 +116,45 @@ def _read_folder(folder: Path, columns: Columns | None, keep_literals: bool) -> 
     return draft
 
 
-def _read_splits(paths: Mapping[Split, Path], columns: Columns | None, keep_literals: bool) -> Draft:
-    """The files of one or more splits, encoded together: they share the vocabularies."""
-    spelled: dict[Split, SpelledTriples] = {}
-    names: list[Names] = []
-    literals_left_out = 0
-    for split, path in paths.items():
-        spelled[split], left_out, found = _read_file(path, columns, keep_literals)
-        literals_left_out += left_out
-        names += found
-    entities, relations, triples = encode(list(spelled.values()))
+def _read_splits(paths: Mapping[Split, Sequence[Path]], options: ReadingOptions) -> Draft:
+    contents = {split: _read_parts(files, options) for split, files in paths.items()}
+    files: dict[str, str] = {
+        split: parts[0].name if len(parts) == 1 else f"{parts[0].name} … {parts[-1].name} ({len(parts):,} files)"
+        for split, parts in paths.items()
+    }
+    return _draft(contents, files)
+
+
+def _read_parts(paths: Sequence[Path], options: ReadingOptions) -> Content:
+    content = _read_file(paths[0], options)
+    for path in paths[1:]:
+        part = _read_file(path, options)
+        if (part.triples.weights is None) != (content.triples.weights is None):
+            which = "no weights" if part.triples.weights is None else "weights"
+            raise InputError(
+                f"has {which}, in contrast to {paths[0].name}.", file=path, remedy="Give all parts the same columns."
+            )
+        content.extend(part)
+    return content
+
+
+def _draft(contents: Mapping[Split, Content], files: dict[str, str]) -> Draft:
+    """The contents of one or more splits, encoded together: they share the vocabularies."""
+    entities, relations, triples = encode([content.triples for content in contents.values()])
+    names = [found for content in contents.values() for found in content.names]
     return Draft(
         entities,
         relations,
-        dict(zip(spelled, triples, strict=True)),
-        files={split: path.name for split, path in paths.items()},
-        weights=spelled["train"].weights,
+        dict(zip(contents, triples, strict=True)),
+        files,
+        weights=contents["train"].triples.weights,
         entity_names=names,
         relation_names=list(names),
-        literals_left_out=literals_left_out,
+        contents=list(contents.values()),
     )
 
 
-def _read_file(path: Path, columns: Columns | None, keep_literals: bool) -> tuple[SpelledTriples, int, list[Names]]:
-    """One file's triples, how many were left out for being literals, and the names that it gave instead."""
-    if path.is_dir():
-        raise InputError("is a folder where a file is needed.", file=path, remedy="Give the file inside it.")
-    if ending(path) in RDF_ENDINGS:
-        rdf = RdfFile(path, keep_literals)
-        return rdf.triples, rdf.literals_left_out, [] if rdf.names is None else [rdf.names]
-    if ending(path) in PARQUET_ENDINGS:
-        return read_parquet(path, columns), 0, []
-    if ending(path) in TEXT_ENDINGS:
-        return read_text(path, columns), 0, []
-    raise InputError(
-        "its name does not say what kind of file it is.",
-        file=path,
-        remedy=f"Known endings are {' '.join(ENDINGS)}, text also with .gz.",
-    )
+def _read_file(path: Path, options: ReadingOptions) -> Content:
+    source = source_of(path, options)
+    read = next(reader for endings, reader in _READERS.items() if source.form in endings)
+    return read(source, options)

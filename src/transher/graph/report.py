@@ -26,10 +26,15 @@ class LoadReport:
     files: dict[str, str]  # what was read for each split
     split_by_seed: int | None = None  # the seed, where one file became three splits
     unfilled: tuple[Split, ...] = ()  # splits that got no triple of that one file, since it had none to spare
-    duplicates: dict[Split, int] = field(default_factory=dict)  # lines removed that repeat a triple of their split
+    duplicates: dict[Split, int] = field(default_factory=dict)  # triples that repeat one of their split
+    duplicates_removed: bool = True  # they stay only where supplied candidates belong to each triple
     overlaps: dict[str, int] = field(default_factory=dict)  # "train/test": triples that stand in both; kept
     unseen: Unseen = Unseen()
     literals_left_out: int = 0
+    trimmed: int = 0  # identifiers that had spaces around them
+    bad_rows: int = 0  # left out, since they were to be skipped
+    bad_row_examples: tuple[str, ...] = ()  # where the first of them are, and what is wrong with them
+    headers: tuple[str, ...] = ()  # sentences on first lines that may or may not be headers
     ignored_files: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -37,7 +42,17 @@ class LoadReport:
 
     def lines(self) -> list[str]:
         """Sentences for a person, none where all was as it should be."""
-        lines = [f"{count:,} duplicate triples removed from {split}." for split, count in self.duplicates.items()]
+        what = "were removed from" if self.duplicates_removed else "stay in"
+        lines = [
+            f"{count:,} triples that repeat others {what} {split} while reading."
+            for split, count in self.duplicates.items()
+        ]
+        lines += self.headers
+        if self.bad_rows:
+            more = "" if self.bad_rows == len(self.bad_row_examples) else ", …"
+            lines.append(f"{self.bad_rows:,} bad rows skipped ({'; '.join(self.bad_row_examples)}{more}).")
+        if self.trimmed:
+            lines.append(f"{self.trimmed:,} identifiers had spaces around them, which were removed.")
         if self.unfilled:
             lines.append(f"There are too few triples to spare any for {' and '.join(self.unfilled)}.")
         for pair, count in self.overlaps.items():

@@ -1,78 +1,77 @@
-"""Triples from TSV, CSV and Parquet files."""
+"""Triples from TSV and CSV files, in blocks of bounded memory."""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.parquet
 
-from transher.errors import InputError, UsageError, nearest
+from transher.errors import InputError
+from transher.graph.columns import choose_columns, looks_like_header
+from transher.graph.content import Content
 from transher.graph.encoding import SPELLING, SpelledTriples
-from transher.graph.faults import check_weights, first_fault, open_bytes, text_lines
+from transher.graph.faults import BadRows, TextLayout, fault_of, first_fault, rows
+from transher.graph.options import ReadingOptions, option
+from transher.graph.streams import OnBadRow, Source
+from transher.graph.words import are_weights, as_weights
 
-ROLES = ("head", "relation", "tail", "weight")
-_SYNONYMS = {
-    "head": ("head", "subject", "source", "from", "h"),
-    "relation": ("relation", "predicate", "property", "rel", "r"),
-    "tail": ("tail", "object", "target", "to", "t"),
-    "weight": ("weight",),
-}
-_BLOCK_BYTES = 2 << 20  # a block's dictionary then fits into the processor's cache: 8 MiB take half as long again
-_PARQUET_ROWS = 1 << 20
-
-# Three or four columns, for head, relation, tail and weight: names in the header, or positions from 0.
-Columns = Sequence[str] | Sequence[int]
+# A block's dictionary then fits into the processor's cache: 8 MiB take half as long again. The longest line fits too.
+_BLOCK_BYTES = 2 << 20
+_BLOCK_ROWS = 100_000
+_REMEDY = "Give a file with a head, relation and tail in each line."
 
 
-@dataclass(frozen=True)
-class TextLayout:
-    """How a text file's lines are to be read."""
+def read_text(source: Source, options: ReadingOptions) -> Content:
+    """Triples of a TSV, TXT or CSV file. A row that is wrong is an error, or is left out and noted where the options
+    say so."""
+    layout = _text_layout(source, options)
+    try:
+        content = Content(_fast(source, layout))
+        as_it_should_be = _is_sound(content.triples) and not layout.spaced  # which Arrow does not understand
+    except (InputError, pa.ArrowException, OSError, ValueError):
+        as_it_should_be = False
+    if not as_it_should_be:
+        fault = None if options.skip_bad_rows else first_fault(source, layout)
+        if fault is not None:
+            raise fault
+        content = _slow(source, layout)
+        if not _is_sound(content.triples):
+            raise InputError("an identifier is empty.", file=source.path, remedy=_REMEDY)
+    if not len(content.triples):
+        what = f"has no triples{' but bad rows' if content.bad_rows.count else ''}."
+        found = f"The first: {content.bad_rows.examples[0]}" if content.bad_rows.count else _REMEDY
+        raise InputError(what, file=source.path, remedy=found)
+    if options.header == "auto" and not layout.header_lines:
+        _settle_header(content, source, layout, options)
+    return content
 
-    delimiter: str
-    quoted: bool  # CSV: quotes mean something, and a value may hold a line end
-    header_lines: int  # lines up to and with the header, 0 without one
-    width: int
-    positions: tuple[int, ...]  # of head, relation, tail and, where there is one, weight
 
-
-def read_text(path: Path, columns: Columns | None) -> SpelledTriples:
-    """Triples of a TSV, TXT or CSV file, plain or gzip, in blocks of bounded memory."""
-    layout = _text_layout(path, columns)
+def _fast(source: Source, layout: TextLayout) -> SpelledTriples:
     spelled = SpelledTriples()
     weights = []
-    try:
-        for batch in _batches(path, layout):
-            spelled.append(*batch.columns[:3])
-            if len(layout.positions) == 4:
-                weights.append(batch.column(3).to_numpy())
-    except (pa.ArrowInvalid, OSError, EOFError) as error:
-        raise first_fault(path, layout) or InputError(f"cannot be read: {error}", file=path) from error
-    if not len(spelled):
-        raise InputError(
-            "has no triples.", file=path, remedy="Give a file with a head, relation and tail in each line."
-        )
+    for batch in _batches(source, layout):
+        spelled.append(*batch.columns[:3])
+        if len(layout.positions) == 4:
+            weights.append(batch.column(3).to_numpy(zero_copy_only=False))
     if weights:
-        spelled.weights = np.concatenate(weights).astype(np.float32)
-    if spelled.has_empty() or (spelled.weights is not None and not check_weights(spelled.weights)):
-        fault = first_fault(path, layout)
-        assert fault is not None
-        raise fault
+        spelled.weights = as_weights(np.concatenate(weights))
     return spelled
 
 
-def _batches(path: Path, layout: TextLayout) -> Iterator[pa.RecordBatch]:
+def _is_sound(spelled: SpelledTriples) -> bool:
+    return not spelled.has_empty() and (spelled.weights is None or bool(are_weights(spelled.weights).all()))
+
+
+def _batches(source: Source, layout: TextLayout) -> Iterator[pa.RecordBatch]:
     names = [f"column {position}" for position in range(layout.width)]
+    # One column may be asked for twice; Arrow reads it once.
     wanted = [names[position] for position in layout.positions]
-    types = dict(zip(wanted, [SPELLING, SPELLING, SPELLING, pa.float64()], strict=False))
-    with pa.input_stream(str(path), compression="gzip" if path.suffix == ".gz" else None) as stream:
-        yield from pa.csv.open_csv(
+    types = dict.fromkeys(wanted[:3], SPELLING) | dict.fromkeys(wanted[3:], pa.float64())
+    with source.open() as stream:
+        batches = pa.csv.open_csv(
             stream,
             pa.csv.ReadOptions(column_names=names, skip_rows=layout.header_lines, block_size=_BLOCK_BYTES),
             pa.csv.ParseOptions(
@@ -80,124 +79,86 @@ def _batches(path: Path, layout: TextLayout) -> Iterator[pa.RecordBatch]:
                 quote_char='"' if layout.quoted else False,
                 double_quote=layout.quoted,
                 newlines_in_values=layout.quoted,
-                invalid_row_handler=lambda row: "error" if row.text.strip() else "skip",
             ),
-            pa.csv.ConvertOptions(column_types=types, include_columns=wanted, null_values=[]),
+            pa.csv.ConvertOptions(column_types=types, include_columns=list(dict.fromkeys(wanted)), null_values=[]),
         )
+        for batch in batches:
+            yield batch.select(wanted)
+        if layout.quoted and stream.quotes % 2:  # one may be open still, and hold the rest of the file
+            for _ in rows(source, layout):
+                pass
 
 
-def _text_layout(path: Path, columns: Columns | None) -> TextLayout:
-    quoted = ".csv" in path.suffixes[-2:]
-    first, line_number = "", 0
-    with open_bytes(path) as file:
-        for line_number, first in enumerate(text_lines(path, file), 1):  # noqa: B007
-            if first.strip():
-                break
-    if not first.strip():
-        raise InputError("is empty.", file=path, remedy="Give a file with a head, relation and tail in each line.")
-    if quoted:
-        cells, delimiter = next(csv.reader([first])), ","
-    else:
-        delimiter = "\t" if "\t" in first else " "
-        cells = first.split(delimiter)
-    positions, has_header = choose_columns(cells, columns, path, line_number)
-    return TextLayout(delimiter, quoted, line_number if has_header else 0, len(cells), positions)
+def _slow(source: Source, layout: TextLayout) -> Content:
+    """The file's good rows, past lines of spaces alone, with a note of every bad one."""
+    content = Content(SpelledTriples(), bad_rows=BadRows())
+    columns: list[list[str]] = [[] for _ in layout.positions]
+    weights: list[float] = []
+
+    def on_bad(line: int, what: str) -> None:
+        content.bad_rows.add(f"{source.path.name}, line {line}", what)
+
+    def flush() -> None:
+        if columns[0]:
+            content.triples.append(*(pa.array(column, pa.string()) for column in columns[:3]))
+        for column in columns:
+            column.clear()
+
+    for row in rows(source, layout, on_bad):
+        what, _ = fault_of(row.cells, layout)
+        if what:
+            on_bad(row.start, what)
+            continue
+        for column, position in zip(columns, layout.positions, strict=True):
+            column.append(row.cells[position])
+        if len(columns) == 4:
+            weights.append(float(columns[3][-1]))
+        if len(columns[0]) == _BLOCK_ROWS:
+            flush()
+    flush()
+    if len(layout.positions) == 4:
+        content.triples.weights = as_weights(np.array(weights))
+    return content
 
 
-def choose_columns(
-    cells: Sequence[str], columns: Columns | None, path: Path, line: int | None
-) -> tuple[tuple[int, ...], bool]:
-    """Where head, relation, tail and perhaps weight stand, and whether `cells`, the first line, is a header."""
-    if columns is not None:
-        if len(columns) not in (3, 4):
-            raise UsageError(f"columns={columns!r}: name three, for head, relation and tail, or four with the weight.")
-        return tuple(_position(column, cells, path, line) for column in columns), isinstance(columns[0], str)
-    lowered = [cell.strip().lower() for cell in cells]
-    found = {role: next((lowered.index(word) for word in _SYNONYMS[role] if word in lowered), None) for role in ROLES}
-    triple = [found[role] for role in ROLES[:3]]
-    present = [position for position in triple if position is not None]
-    if len(present) == 3:
-        weight = found["weight"]
-        return (*present, *(() if weight is None else (weight,))), True
-    if len(present) == 2:  # one such word may be an entity; two are a header
-        missing = ROLES[triple.index(None)]
-        raise InputError(
-            f"the header has no column for the {missing}: {', '.join(cells)}.",
-            file=path,
-            line=line,
-            remedy=f"Call it {' or '.join(_SYNONYMS[missing][:3])}, or name the columns to read.",
-        )
-    if len(cells) != 3:
-        raise InputError(
-            f"there {'is 1 column' if len(cells) == 1 else f'are {len(cells)} columns'} and no header that names them.",
-            file=path,
-            line=line,
-            remedy="Separate head, relation and tail by tabs (or commas in .csv), or say which columns to read.",
-        )
-    return (0, 1, 2), False
-
-
-def _position(column: str | int, cells: Sequence[str], path: Path, line: int | None) -> int:
-    if isinstance(column, str):
-        stripped = [cell.strip() for cell in cells]
-        if column in stripped:
-            return stripped.index(column)
-        known = f"{nearest(column, stripped)} It has: {', '.join(stripped)}.".strip()
-        raise InputError(f"there is no column {column!r}.", file=path, line=line, remedy=known)
-    if 0 <= column < len(cells):
-        return column
-    raise InputError(
-        f"there is no column {column}.", file=path, line=line, remedy=f"It has columns 0 to {len(cells) - 1}."
+def _text_layout(source: Source, options: ReadingOptions) -> TextLayout:
+    quoted = source.form == ".csv"
+    delimiter = options.separator or ("," if quoted else "")
+    on_bad: OnBadRow | None = (lambda line, what: None) if options.skip_bad_rows else None  # noted by another reading
+    start = list(islice(rows(source, TextLayout(delimiter or "\t", quoted), on_bad), 2))
+    spaced = quoted and any(cell.startswith(' "') for row in start for cell in row.cells)
+    if spaced:
+        start = list(islice(rows(source, TextLayout(delimiter, quoted, spaced=True), on_bad), 1))
+    cells = start[0].cells if start else []
+    if not delimiter:
+        delimiter = "\t" if len(cells) > 1 else " "
+        cells = cells if len(cells) > 1 else " ".join(cells).split(" ")
+    if not any(cell.strip() for cell in cells):
+        raise InputError("is empty.", file=source.path, remedy=_REMEDY)
+    positions, has_header = choose_columns(cells, options, source.path, start[0].start)
+    return TextLayout(
+        delimiter,
+        quoted,
+        start[0].end if has_header else 0,
+        len(cells),
+        positions,
+        tuple(cell.strip() for cell in cells) if has_header else (),
+        spaced,
     )
 
 
-def read_parquet(path: Path, columns: Columns | None) -> SpelledTriples:
-    """Triples of a Parquet file, by the names of its columns or, where it has just three, in their order."""
-    try:
-        file = pa.parquet.ParquetFile(path)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"is not a Parquet file: {error}", file=path) from error
-    names = file.schema_arrow.names
-    if columns is None and len(names) == 3 and not _names_columns(names):
-        columns = (0, 1, 2)
-    positions, _ = choose_columns(names, columns, path, None)
-    spelled = SpelledTriples()
-    weights = []
-    row = 0
-    for batch in file.iter_batches(_PARQUET_ROWS, columns=[names[position] for position in positions]):
-        blocks = [batch.column(names[position]) for position in positions]
-        try:
-            block = SpelledTriples()
-            block.append(*(part.cast(pa.string()) for part in blocks[:3]))
-            if len(blocks) == 4:
-                weights.append(blocks[3].cast(pa.float64()).to_numpy(zero_copy_only=False))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            raise InputError(
-                f"cannot be read: {error}", file=path, remedy="Use columns of text or integers."
-            ) from error
-        if block.has_empty():
-            raise InputError(f"an identifier is empty in {_row_of_empty(blocks, row)}.", file=path)
-        if weights and not check_weights(weights[-1]):
-            raise InputError(
-                "a weight is missing, negative or not a finite number.", file=path, remedy="Use numbers from 0 on."
-            )
-        spelled.append(block.heads[0], block.relations[0], block.tails[0])
-        row += len(batch)
-    if not row:
-        raise InputError("has no triples.", file=path)
-    if weights:
-        spelled.weights = np.concatenate(weights).astype(np.float32)
-    return spelled
-
-
-def _names_columns(names: Sequence[str]) -> bool:
-    lowered = {name.strip().lower() for name in names}
-    return sum(bool(lowered.intersection(_SYNONYMS[role])) for role in ROLES[:3]) >= 2
-
-
-def _row_of_empty(blocks: Sequence[pa.Array], start: int) -> str:
-    for block in blocks[:3]:
-        row = pc.index(pc.equal(pc.fill_null(block.cast(pa.string()), ""), ""), True).as_py()
-        if row >= 0:
-            return f"row {start + row + 1:,}"
-    return "some row"
+def _settle_header(content: Content, source: Source, layout: TextLayout, options: ReadingOptions) -> None:
+    """A first line whose words occur nowhere else is a header where columns are given by position: a triple like it
+    would be joined to nothing. Elsewhere it is left as it is, and told, so that ids never depend on the order of lines.
+    """
+    first = next(rows(source, layout, lambda line, what: None))
+    is_triple = not fault_of(first.cells, layout)[0]
+    if not is_triple or not looks_like_header(first.cells) or not content.triples.first_stands_alone():
+        return
+    shown = ", ".join(cell.strip() for cell in first.cells)
+    if options.by_position:
+        content.triples.drop_first()
+        told = f"was taken as a header; {option('header', 'no')} reads it as a triple."
+    else:
+        told = f"shares no name with the others. If it is a header: {option('header', 'yes')}."
+    content.headers.append(f"{source.path.name}: the first line ({shown}) {told}")
