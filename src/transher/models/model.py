@@ -45,15 +45,16 @@ class Model(ABC):
     model's own: a recipe has them in its section [model], checked by their types."""
 
     title: ClassVar[str]  # as the paper prints it; the name of the class unless given
-    defaults: ClassVar[Mapping[str, Any]] = {}  # where its default recipe differs: {"model.gamma": 9.0}
+    defaults: ClassVar[Mapping[str, Any]] = {}  # of its recipe, besides those of its base class: {"model.gamma": 9.0}
     largest_default_k: ClassVar[int | None] = None  # of its default recipe, where a wide model costs too much
     only_direction: ClassVar[bool] = False  # whether only the direction of an entity's row counts, not its length
     can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
     holds_scores: ClassVar[bool] = True  # whether `count_better` holds the scores of all candidates at a time
 
     def __init_subclass__(cls) -> None:
-        if "title" not in vars(cls):
-            cls.title = cls.__name__
+        cls.title = vars(cls).get("title", cls.__name__)
+        given = [vars(base).get("defaults", {}) for base in reversed(cls.__mro__)]
+        cls.defaults = {setting: value for settings in given for setting, value in settings.items()}
 
     def __init__(self, k: int, gamma: float) -> None:
         self.k = k

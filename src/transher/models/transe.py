@@ -17,7 +17,7 @@ class TransE(ScaledL1Model):
     """f_r(h, t) = γ − ‖ h + r − t ‖₁: the scaled L1 form with every scale 1 and no normalisation."""
 
     title = "TransE"
-    defaults: ClassVar = {**ScaledL1Model.defaults, "model.gamma": 9.0}
+    defaults: ClassVar = {"model.gamma": 9.0}
 
     @property
     def relation_parts(self) -> list[Part]:

@@ -20,7 +20,7 @@ class TranSHER(ScaledL1Model):
     """
 
     title = "TranSHER"
-    defaults: ClassVar = {**ScaledL1Model.defaults, "model.init": "U_N_N"}
+    defaults: ClassVar = {"model.init": "U_N_N"}
     only_direction = True
 
     @property

@@ -13,7 +13,7 @@ HISTORY_FILE = "history.jsonl"
 
 
 class History:
-    """Appends to a run's history. `after` is the step that a training goes on from: later lines, written by a session
+    """Appends to a run's history. `after` is the step that a training resumes from: later lines, written by a session
     that was killed before its next checkpoint, are taken back, since those steps will be done again."""
 
     def __init__(self, folder: Path, after: int = 0) -> None:

@@ -25,5 +25,5 @@ def learning_rate(settings: TrainingSettings, step: int) -> float:
 
 
 def resets_moments(settings: TrainingSettings, step: int) -> bool:
-    """Whether the optimiser starts afresh before this step: the authors make a new one when the rate drops."""
+    """Whether the optimiser is reset before this step: the authors make a new one when the learning rate drops."""
     return settings.schedule == "step" and 0 < step == settings.steps // 2

@@ -69,7 +69,7 @@ class SparseAdamTable(Table):
 
 
 class AdamTable(Table):
-    """Adam over the whole table, as the authors use it: rows without a gradient go on with their momentum."""
+    """Adam over the whole table, as the authors use it: rows without a gradient keep moving by their momentum."""
 
     state_names = ("m", "v")
 

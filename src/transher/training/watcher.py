@@ -1,4 +1,4 @@
-"""Who watches a training or a search hears how it is doing."""
+"""Watchers of a training or a search: they hear how it is doing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SearchWatcher:
     """Hears of a search's progress, and does nothing with it."""
 
     def opened(self, best: float | None) -> None:
-        """A search goes on, whose best so far is this; None for a new one."""
+        """A search is resumed, whose best so far is this; None for a new one."""
 
     def started(self, number: int, settings: dict[str, Any]) -> None:
         """A trial begins."""
