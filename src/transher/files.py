@@ -47,7 +47,7 @@ class AlreadyThere(UsageError):
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill that appears at `folder`, which is new or empty, once the block ends well. If the block fails
-    nothing is left. A kill leaves a hidden folder beside `folder`, until `sweep` removes it."""
+    nothing is left. A kill leaves a hidden folder beside `folder`, which the next that is `writing` it removes."""
     folder = folder.resolve()  # a link to an empty folder stays, and its target is replaced
     if folder == Path.cwd() or folder.is_mount():
         kind = "a mount point" if folder.is_mount() else "the folder that you are in"

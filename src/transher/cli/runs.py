@@ -55,8 +55,10 @@ def train(
     """
     from transher.cli.display import print_recipe
     from transher.cli.progress import TrainingDisplay
-    from transher.runs import train as training
     from transher.runs.folder import refuse_to_overwrite
+    from transher.runs.train import began_with
+    from transher.runs.train import resume as resume_run
+    from transher.runs.train import train as train_run
 
     use_threads(threads)
     with TrainingDisplay() as display:
@@ -65,11 +67,11 @@ def train(
                 raise UsageError(
                     "a training that is resumed keeps its recipe: leave --model, --recipe, --set, --seed out."
                 )
-            if graph_name is not None and not training.began_with(out, open_graph(graph_name, reading)):
+            if graph_name is not None and not began_with(out, open_graph(graph_name, reading)):
                 raise UsageError(
                     f"{graph_name} is not the graph that the training in {out} began with: leave it out to resume."
                 )
-            run = training.resume(out, watcher=display)
+            run = resume_run(out, watcher=display)
         else:
             if graph_name is None:
                 raise UsageError(
@@ -79,7 +81,7 @@ def train(
             graph = open_graph(graph_name, reading)
             recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)
             print_recipe(recipe, reason)
-            run = training.train(graph, out, recipe=recipe, watcher=display)
+            run = train_run(graph, out, recipe=recipe, watcher=display)
     _tell_trained(run, out, as_json)
 
 
