@@ -242,7 +242,24 @@ def test_xml_entities_that_multiply_are_refused(tmp_path):
         f'<!ENTITY {one} "{f"&{other};" * 10}">' for other, one in zip("abcdefgh", "bcdefghi", strict=True)
     )
     bomb = RDF.replace('<!ENTITY u "urn:">', f'<!ENTITY u "urn:"><!ENTITY a "aaaaaaaaaa">{nested}')
-    for text in (bomb, bomb.replace("<!DOCTYPE", f"<!--{'x <> ' * 400_000}--><!DOCTYPE")):
+    for text in (bomb, bomb.replace("<!DOCTYPE", f"<!--{'x </> ' * 400_000}--><!DOCTYPE")):
         with pytest.raises(InputError, match="declares XML entities that are long or refer to others"):
             load_graph(write(tmp_path / "a.rdf", text))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20
+
+
+def test_xml_that_is_nested_very_deeply_is_refused(tmp_path):
+    start, end = RDF.rsplit("</rdf:RDF>", 1)
+    for depth in (2_000, 200_000):
+        path = write(
+            tmp_path / f"{depth}.rdf", f"{start}{'<A><r>' * (depth // 2)}{'</r></A>' * (depth // 2)}</rdf:RDF>{end}"
+        )
+        if depth == 2_000:
+            assert len(load_graph(path).entities) > 1_000
+            continue
+        with pytest.raises(InputError, match="nested more than 5,000 deep"):
+            load_graph(path)
+    wide = RDF.replace(
+        "</rdf:RDF>", '<rdf:Description rdf:about="urn:a"><r rdf:resource="urn:b"/></rdf:Description>' * 30_000
+    )
+    assert every_spelled(load_graph(write(tmp_path / "wide.rdf", f"{wide}</rdf:RDF>"))) == set(TRIPLES)

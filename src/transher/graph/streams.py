@@ -23,6 +23,7 @@ _XML_ENDINGS = (".rdf", ".owl")
 _ONE_STATEMENT_A_LINE = (".nt", ".nq")
 # A short text without references in it: a longer or nested one could unpack to gigabytes.
 _ENTITY = re.compile(rb"<!ENTITY\s+[\w.-]+\s+(\"[^\"&%]{0,256}\"|'[^'&%]{0,256}')\s*>")
+_DEEPEST = 5_000
 _DECLARATION = b"<!ENTITY"
 _UTF_16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
@@ -158,7 +159,7 @@ class _Bytes(io.RawIOBase):
 
 def _checks_of(source: Source) -> list[Callable[[bytes], None]]:
     if source.form in _XML_ENDINGS:
-        return [_Entities(source).check, _Gaps(source, b"<>", "text or tag").check]
+        return [_Entities(source).check, _Nesting(source).check, _Gaps(source, b"<>", "text or tag").check]
     if source.form in RDF_ENDINGS and source.form not in _ONE_STATEMENT_A_LINE:
         return []  # its parser bounds what it keeps, and a whole Turtle file may stand in one line
     return [_Gaps(source, b"\n\r", "line").check]
@@ -212,6 +213,28 @@ class _Entities:
                 remedy="Write the file without such an <!ENTITY>, or as N-Triples.",
             )
         self._tail, self._is_start = piece[1 - len(_DECLARATION) :], False
+
+
+class _Nesting:
+    """Refuses XML that is nested very deeply: the parser's time grows with the square of the depth."""
+
+    def __init__(self, source: Source) -> None:
+        self._path = source.path
+        self._last = b""
+        self._depth = 0
+
+    def check(self, piece: bytes) -> None:
+        together = self._last + piece  # for what stands across two pieces
+        ends, declarations = together.count(b"</"), together.count(b"<?") + together.count(b"<!")
+        opened = piece.count(b"<") - ends - declarations
+        self._depth = max(self._depth + opened - ends - together.count(b"/>"), 0)
+        self._last = piece[-1:]
+        if self._depth > _DEEPEST:
+            raise InputError(
+                f"has XML elements nested more than {_DEEPEST:,} deep.",
+                file=self._path,
+                remedy="Write it as N-Triples.",
+            )
 
 
 OnBadRow = Callable[[int, str], None]  # takes the line and what is wrong with it
