@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,13 +15,13 @@ from transher.training.batches import Batch, Batches
 from transher.training.settings import TrainingSettings
 
 
-def random_graph(seed: int, entities: int = 30, relations: int = 3, triples: int = 100, **more: object) -> Graph:
+def random_graph(seed: int, entities: int = 30, relations: int = 3, triples: int = 100, **more: Any) -> Graph:
     draws = np.random.default_rng(seed).integers([entities, relations, entities], size=(triples, 3))
     return make_graph(np.unique(draws, axis=0), entities=entities, relations=relations, **more)
 
 
 def batches(graph: Graph, reciprocal: bool = False, **settings: object) -> Batches:
-    return Batches(graph, TrainingSettings(**{"batch": 16, "negatives": 8, **settings}), reciprocal)  # type: ignore[arg-type]
+    return Batches(graph, TrainingSettings(**{"batch": 16, "negatives": 8, **settings}), reciprocal)
 
 
 def positives(batch: Batch) -> list[tuple[int, int, int]]:
