@@ -25,9 +25,16 @@ from transher.runs.update import update
 from transher.training.recipe import Recipe
 
 QUICK = Recipe().with_settings(
-    ["model.k=8", "training.steps=60", "training.batch=32", "training.negatives=8", "training.lr=1e-2",
-     "validation.every=30", "validation.sample=0"]
-)  # fmt: skip
+    [
+        "model.k=8",
+        "training.steps=60",
+        "training.batch=32",
+        "training.negatives=8",
+        "training.lr=1e-2",
+        "validation.every=30",
+        "validation.sample=0",
+    ]
+)
 
 
 @pytest.fixture(scope="module")
