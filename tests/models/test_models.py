@@ -107,10 +107,20 @@ def seek(h: Vector, r: Vector, t: Vector, k: int) -> float:
 
 
 FORMULAS: dict[str, Callable[[Vector, Vector, Vector, int], float]] = {
-    "transher": transher, "pairre": pairre, "transe": transe, "transe-l2": transe_l2, "transh": transh,
-    "transr": transr, "manifolde": manifolde, "rescal": rescal, "distmult": distmult, "hole": hole,
-    "complex": complex_, "rotate": rotate, "seek": seek,
-}  # fmt: skip
+    "transher": transher,
+    "pairre": pairre,
+    "transe": transe,
+    "transe-l2": transe_l2,
+    "transh": transh,
+    "transr": transr,
+    "manifolde": manifolde,
+    "rescal": rescal,
+    "distmult": distmult,
+    "hole": hole,
+    "complex": complex_,
+    "rotate": rotate,
+    "seek": seek,
+}
 
 
 def scorer_of(name: str, k: int, entities: int, relations: int, seed: int) -> Embeddings:

@@ -132,8 +132,10 @@ def test_weights_count_triples_of_both_ends_plus_the_offset() -> None:
 def test_weights_by_query_count_the_answers_of_the_side_that_is_asked_for() -> None:
     graph = make_graph([(0, 0, 1), (0, 0, 2), (3, 0, 1), (0, 1, 1)])
     source = batches(graph, count_offset=3, weighting="query")
-    expected = {"tail": {(0, 0, 1): 2, (0, 0, 2): 2, (3, 0, 1): 1, (0, 1, 1): 1},
-                "head": {(0, 0, 1): 2, (0, 0, 2): 1, (3, 0, 1): 2, (0, 1, 1): 1}}  # fmt: skip
+    expected = {
+        "tail": {(0, 0, 1): 2, (0, 0, 2): 2, (3, 0, 1): 1, (0, 1, 1): 1},
+        "head": {(0, 0, 1): 2, (0, 0, 2): 1, (3, 0, 1): 2, (0, 1, 1): 1},
+    }
     for batch in (source.at(0), source.at(1)):
         for triple, weight in zip(positives(batch), batch.weights.tolist(), strict=True):
             assert weight == pytest.approx(1 / np.sqrt(expected[batch.side][triple] + 3))
