@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from transher.graph.graph import Split
+from transher.graph.options import option
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,10 @@ class LoadReport:
             lines.append(
                 f"{self.unseen.entities:,} entities and {self.unseen.relations:,} relations have no training triple "
                 f"(such as {', '.join(self.unseen.examples)}): {triples or 'no triples'} "
-                f"{'dropped' if self.unseen.dropped else 'kept; --unseen drop leaves them out'}."
+                f"{'dropped' if self.unseen.dropped else 'kept; leave them out with ' + option('unseen', 'drop')}."
             )
         if self.literals_left_out:
-            lines.append(f"{self.literals_left_out:,} triples with literals left out; --literals keep reads them.")
+            lines.append(
+                f"{self.literals_left_out:,} triples with literals left out; {option('literals', 'keep')} reads them."
+            )
         return lines
