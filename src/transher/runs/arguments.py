@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 import pyarrow as pa
@@ -18,8 +18,8 @@ from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
 
 # Triples in any form that `load_graph` takes.
-AnyTriples = str | Path | pd.DataFrame | pa.Table | NDArray[Any] | Iterable[Sequence[object]]
-Settings = Mapping[str, Any] | Iterable[str]
+AnyTriples: TypeAlias = str | Path | pd.DataFrame | pa.Table | NDArray[Any] | Iterable[Sequence[object]]
+Settings: TypeAlias = Mapping[str, Any] | Iterable[str]
 
 
 def graph_from(x: Graph | AnyTriples) -> Graph:
