@@ -30,7 +30,7 @@ def test_a_training_takes_triples_in_any_form(form: str, tmp_path: Path) -> None
         "path": tmp_path / "triples.csv",
         "graph": transher.load_graph(TRIPLES),
     }
-    graph = graph_from(forms[form])  # type: ignore[arg-type]
+    graph = graph_from(forms[form])
     assert graph.equals(transher.load_graph(TRIPLES))
 
 
