@@ -23,6 +23,7 @@ PAGES = [
     "answers",
     "tutorial",
     "your_own_model",
+    "python",
 ]
 
 

@@ -1,8 +1,8 @@
 """TranSHER: the missing facts of a knowledge graph, from embeddings that train in minutes on plain CPUs.
 
 import transher
-run = transher.train(transher.load_graph("world"))
-run.evaluate()
+run = transher.train("world")  # or a DataFrame, a path, a list of triples
+run.metrics()
 run.predict(head="France", relation="borders")
 """
 

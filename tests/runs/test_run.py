@@ -51,6 +51,49 @@ def test_a_run_is_shown_on_two_lines(run: transher.Run, copy: Path) -> None:
     assert "unfinished" in repr(transher.load(copy))
 
 
+def test_a_notebook_shows_what_a_run_is_and_how_to_ask_it(run: transher.Run, copy: Path) -> None:
+    page = run._repr_html_()
+    assert "60 entities, 3 relations" in page
+    assert f"MRR {run.kept_metrics()['overall']['mrr']:.4f}" in page  # type: ignore[index]
+    assert "run.predict(head=&#x27;e000&#x27;, relation=&#x27;r0&#x27;)" in page
+    (copy / "manifest.json").unlink()
+    assert "MRR" not in transher.load(copy)._repr_html_()
+
+
+def test_what_a_run_gives_is_shown_in_two_lines_at_most(run: transher.Run) -> None:
+    for shown in (
+        run.evaluate(),
+        run.evaluate().overall,
+        run.evaluate().ranks,
+        run.scorer,
+        run.compare(run),
+        run.explain("e010", "r0", "e011"),
+    ):
+        assert len(repr(shown).splitlines()) <= 2
+        assert len(repr(shown)) < 300
+
+
+def test_a_run_compares_itself(run: transher.Run) -> None:
+    assert run.compare(run, "valid") == transher.compare(run, run, "valid")
+
+
+def test_a_run_is_updated_from_a_dataframe(run: transher.Run, tmp_path: Path) -> None:
+    new = pd.DataFrame({"subject": ["e010", "new"], "predicate": "r2", "object": ["new", "e013"]})
+    newer = run.update(new, tmp_path / "newer", steps=5)
+    assert newer.graph.entities.identifiers[-1].as_py() == "new"
+    report = newer.update_report()
+    assert report is not None
+    assert (report.added, report.steps) == (2, 5)
+    assert run.update_report() is None
+
+
+def test_a_run_exports_itself(run: transher.Run, tmp_path: Path) -> None:
+    files = run.export("numpy", tmp_path / "numpy", answers=2)
+    assert {file.name for file in files} >= {"entities.npy", "answers.parquet"}
+    with pytest.raises(UsageError, match="Did you mean 'numpy'"):
+        run.export("numpi", tmp_path / "other")  # type: ignore[arg-type]
+
+
 def test_a_run_without_a_place_can_be_saved(ring: Graph, tmp_path: Path) -> None:
     run = transher.train(ring, recipe=QUICK.with_settings(["training.steps=20"]))
     saved = run.save(tmp_path / "kept")

@@ -39,7 +39,7 @@ class Counting(SearchWatcher):
 
 
 def test_the_best_recipe_is_written_and_can_be_trained(ring: Graph, tmp_path: Path) -> None:
-    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
+    found = search(ring, tmp_path, recipe=BASE, space=SPACE, trials=3)
     assert Recipe.load(tmp_path / BEST_FILE) == found.recipe
     assert found.finished == 3
     assert found.recipe.training.steps == 40
@@ -48,8 +48,8 @@ def test_the_best_recipe_is_written_and_can_be_trained(ring: Graph, tmp_path: Pa
 
 
 def test_a_search_goes_on_and_keeps_its_trials(ring: Graph, tmp_path: Path) -> None:
-    first = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
-    second = search(ring, tmp_path, base=BASE, space=SPACE, trials=3)
+    first = search(ring, tmp_path, recipe=BASE, space=SPACE, trials=3)
+    second = search(ring, tmp_path, recipe=BASE, space=SPACE, trials=3)
     assert second.finished + second.pruned == 6
     assert second.mrr >= first.mrr
     assert set(second.importance) <= {"training.lr", "model.init"}
@@ -62,8 +62,8 @@ def test_what_a_killed_search_was_at_is_tried_again(ring: Graph, tmp_path: Path)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(ring, tmp_path, base=BASE, space=SPACE, trials=1, watcher=Kill())
-    search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+        search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1, watcher=Kill())
+    search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
     study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
     assert [trial.state.name for trial in study.trials] == ["FAIL", "COMPLETE"]
     assert study.trials[0].params == study.trials[1].params
@@ -72,7 +72,7 @@ def test_what_a_killed_search_was_at_is_tried_again(ring: Graph, tmp_path: Path)
 def test_hopeless_trials_end_early(ring: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optuna.Trial, "should_prune", lambda trial: trial.number > 0)
     watcher = Counting()
-    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=2, watcher=watcher)
+    found = search(ring, tmp_path, recipe=BASE, space=SPACE, trials=2, watcher=watcher)
     assert watcher.ends == ["finished", "pruned"]
     assert found.pruned == 1
 
@@ -80,32 +80,32 @@ def test_hopeless_trials_end_early(ring: Graph, tmp_path: Path, monkeypatch: pyt
 def test_time_ends_a_search_in_the_middle_of_a_trial(ring: Graph, tmp_path: Path) -> None:
     long = BASE.with_settings(["training.steps=1000000"])
     watcher = Counting()
-    found = search(ring, tmp_path, base=long, space=SPACE, minutes=0.02, watcher=watcher)
+    found = search(ring, tmp_path, recipe=long, space=SPACE, minutes=0.02, watcher=watcher)
     assert watcher.ends == ["out of time"]
     assert found.mrr > 0  # of the validations that there was time for
 
 
 def test_another_search_in_the_same_folder_is_refused(ring: Graph, tmp_path: Path) -> None:
-    search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
     with pytest.raises(UsageError, match="another space"):
-        search(ring, tmp_path, base=BASE, space=SPACE[:1], trials=1)
+        search(ring, tmp_path, recipe=BASE, space=SPACE[:1], trials=1)
     with pytest.raises(UsageError, match="another recipe"):
-        search(ring, tmp_path, base=BASE.with_settings(["model.k=4"]), space=SPACE, trials=1)
+        search(ring, tmp_path, recipe=BASE.with_settings(["model.k=4"]), space=SPACE, trials=1)
     with pytest.raises(UsageError, match="another graph"):
-        search(replace(ring, train=ring.train[1:]), tmp_path, base=BASE, space=SPACE, trials=1)
+        search(replace(ring, train=ring.train[1:]), tmp_path, recipe=BASE, space=SPACE, trials=1)
     with alone(tmp_path / ".lock", "it"), pytest.raises(UsageError, match="another process"):
-        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+        search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
 
 
 def test_a_search_that_goes_on_does_not_begin_again(ring: Graph, tmp_path: Path) -> None:
     for _ in range(3):
-        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+        search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
     study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
     assert len({trial.params["training.lr"] for trial in study.trials}) == 3
 
 
 def test_a_training_that_failed_is_not_the_best(ring: Graph, tmp_path: Path) -> None:
-    found = search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+    found = search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
     study = optuna.load_study(study_name="search", storage=f"sqlite:///{tmp_path / 'search.db'}")
     trial = study.ask()
     for part in SPACE:
@@ -118,13 +118,13 @@ def test_a_training_that_failed_is_not_the_best(ring: Graph, tmp_path: Path) -> 
 def test_a_damaged_database_is_named(ring: Graph, tmp_path: Path) -> None:
     (tmp_path / "search.db").write_text("no database")
     with pytest.raises(InputError, match=r"search\.db: cannot be opened"):
-        search(ring, tmp_path, base=BASE, space=SPACE, trials=1)
+        search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("training.lrr=1,2", "^--space.*training.lr"),
+        ("training.lrr=1,2", "^space.*training.lr"),
         ("training.lr=log:1", "KEY=a,b,c"),
         ("training.lr=2:1", "below the second"),
         ("training.lr=log:0:1", "above 0"),
@@ -155,10 +155,10 @@ def test_a_space_is_checked_with_the_recipe_that_the_search_begins_with() -> Non
 
 
 def test_a_search_needs_an_end_and_validation_triples(ring: Graph, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--trials"):
-        search(ring, tmp_path, base=BASE, space=SPACE)
+    with pytest.raises(UsageError, match="some trials"):
+        search(ring, tmp_path, recipe=BASE, space=SPACE)
     with pytest.raises(UsageError, match="no validation triples"):
-        search(make_graph([(0, 0, 1)]), tmp_path, base=BASE, space=SPACE, trials=1)
+        search(make_graph([(0, 0, 1)]), tmp_path, recipe=BASE, space=SPACE, trials=1)
 
 
 def test_the_command_tells_the_best_and_what_mattered(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_the_file_has_every_setting_written_out(tmp_path: Path) -> None:
         ("trainin.steps=10", "Did you mean 'training.steps'"),
         ("training.gamma=10", "Did you mean 'model.gamma'"),
         ("training.steps", "KEY=VALUE"),
-        ("steps=3", "KEY=VALUE"),
+        ("steps=3", "Did you mean 'training.steps'"),
         ("training.steps=many", "training.steps = 'many'"),
         ("training.steps=0", "greater than or equal to 1"),
         ("model.name=transer", "Did you mean 'transher'"),

@@ -75,7 +75,7 @@ class Alternative:
     known: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evidence:
     """All that `explain` found. `ranks` counts only answers that the graph does not have already."""
 
@@ -89,6 +89,12 @@ class Evidence:
     influences: list[Influence] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list)
     against: list[str] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        worth = f"score {self.score:.2f}" if self.probability is None else f"probability {self.probability:.3g}"
+        return (
+            f"<Evidence for {fact_in_words(self.fact)}: {worth}{', known' if self.known else ''}\n {self.headline()}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -45,13 +45,14 @@ class Predicted:
         log_odds = None if self.log_odds is None else self.log_odds[chosen]
         return Predicted(self.triples[chosen], self.scores[chosen], log_odds, self.known[chosen])
 
-    def joined(self, other: Predicted) -> Predicted:
-        judged = self.log_odds is not None and other.log_odds is not None
+    def joined(self, *others: Predicted) -> Predicted:
+        parts = (self, *others)
+        odds = [part.log_odds for part in parts if part.log_odds is not None]
         return Predicted(
-            np.concatenate([self.triples, other.triples]),
-            np.concatenate([self.scores, other.scores]),
-            np.concatenate([self.log_odds, other.log_odds]) if judged else None,
-            np.concatenate([self.known, other.known]),
+            np.concatenate([part.triples for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate(odds) if len(odds) == len(parts) else None,
+            np.concatenate([part.known for part in parts]),
         )
 
     def ordered(self) -> Predicted:

@@ -220,7 +220,7 @@ def search(
     space = [searching.Range.parse(text, base) for text in ranges or searching.default_space(base)]
     print_recipe(base, reason)
     with SearchDisplay(minutes) as display:
-        found = searching.search(graph, out, base=base, space=space, trials=trials, minutes=minutes, watcher=display)
+        found = searching.search(graph, out, recipe=base, space=space, trials=trials, minutes=minutes, watcher=display)
     if as_json:
         print_json(found.to_dict())
         return

@@ -17,7 +17,7 @@ from transher.graph.graph import SIDES, Side
 HITS = (1, 3, 10)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Metrics:
     """Figures from realistic ranks over `count` queries, with 95 % bootstrap intervals by the names of `to_dict`."""
 
@@ -31,6 +31,10 @@ class Metrics:
     mrr_pessimistic: float
     tied: float  # share of queries whose answer ties with another candidate
     intervals: dict[str, tuple[float, float]]
+
+    def __repr__(self) -> str:
+        figures = f"MRR {self.mrr:.4f}, MR {self.mr:.1f}, Hits@1 {self.hits_at_1:.4f}, Hits@3 {self.hits_at_3:.4f}"
+        return f"<Metrics of {self.count:,} queries: {figures}, Hits@10 {self.hits_at_10:.4f}>"
 
     @classmethod
     def of(cls, ranks: Ranks, resamples: int = RESAMPLES, seed: int = 0) -> Metrics:

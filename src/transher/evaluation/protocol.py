@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -22,15 +22,18 @@ from transher.scorer import Scorer
 Protocol = Literal["full", "sampled"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
     """The ranks of a split, what they come to, and what they cost. Breakdowns are made when they are asked for."""
 
-    graph: Graph = field(repr=False)
+    graph: Graph
     split: Split
     protocol: Protocol
-    ranks: Ranks = field(repr=False)
+    ranks: Ranks
     seconds: float
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {self.graph.name}, {self.split}, {self.protocol} ranking:\n {self.overall!r}>"
 
     @cached_property
     def overall(self) -> Metrics:

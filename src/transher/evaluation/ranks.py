@@ -21,7 +21,7 @@ Progress = Callable[[int, int], None]  # queries done, queries in all
 _COLUMNS = ("triple", "head", "relation", "tail", "side", "optimistic", "pessimistic")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Ranks:
     """Ranks of q queries, two for each triple that was ranked: all that ask for heads, then all that ask for tails."""
 
@@ -30,6 +30,9 @@ class Ranks:
     side: NDArray[np.int8]  # (q,), positions in SIDES
     optimistic: NDArray[np.int64]  # (q,), 1 + how many are better
     pessimistic: NDArray[np.int64]  # (q,), that and how many are tied
+
+    def __repr__(self) -> str:
+        return f"<Ranks of {len(self):,} queries>"
 
     @property
     def realistic(self) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from transher.evaluation.ranks import Ranks
 from transher.graph.graph import SIDES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Reciprocal ranks of two runs, query by query; differences are first minus second."""
 
@@ -33,6 +33,13 @@ class Comparison:
     equal: float
     resamples: int
     seed: int
+
+    def __repr__(self) -> str:
+        low, high = self.interval
+        return (
+            f"<Comparison of {self.queries:,} queries: MRR {self.first_mrr:.4f} and {self.second_mrr:.4f}\n"
+            f" difference {self.difference:+.4f} (95 %: {low:+.4f} to {high:+.4f}), p = {self.bootstrap_p:.2g}>"
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "interval": list(self.interval)}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 from numpy.typing import NDArray
 
@@ -26,6 +25,7 @@ from transher.graph.words import (
     column_weights,
     column_words,
     is_data_frame,
+    is_missing,
     word_of,
     words_of,
 )
@@ -88,7 +88,7 @@ def read_frame(frame: Frame, options: ReadingOptions, given_weights: NDArray[np.
     weights: list[NDArray[np.float64]] = []
     start = 0
     for columns in frame.blocks(positions):
-        words = _spelled(columns[:3], frame, [names[place] for place in positions])
+        words = spelled(columns[:3], frame.where, [names[place] for place in positions])
         numbers = None if given_weights is None else given_weights[start : start + len(words[0])]
         if len(columns) == 4:
             numbers = column_weights(columns[3])
@@ -109,7 +109,8 @@ def read_frame(frame: Frame, options: ReadingOptions, given_weights: NDArray[np.
     return content
 
 
-def _spelled(columns: Sequence[pa.Array], frame: Frame, names: Sequence[str]) -> list[pa.Array]:
+def spelled(columns: Sequence[pa.Array], where: Path | str, names: Sequence[str]) -> list[pa.Array]:
+    """The words of some columns; `names` and `where` are for the error of a column that has none."""
     words = []
     for column, name in zip(columns, names, strict=False):
         try:
@@ -117,7 +118,7 @@ def _spelled(columns: Sequence[pa.Array], frame: Frame, names: Sequence[str]) ->
         except (pa.ArrowException, TypeError, ValueError) as error:
             raise InputError(
                 f"the column {name!r} cannot be read: {error}.",
-                file=frame.where,
+                file=where,
                 remedy="Use columns of text or integers.",
             ) from error
     return words
@@ -133,7 +134,7 @@ def _good_rows(
 ) -> NDArray[np.bool_]:
     """Which rows of a block are triples: (n,)."""
     good = np.ones(len(words[0]), dtype=np.bool_)
-    faults = [(~_present(column), f"the {role} is missing.") for role, column in zip(ROLES, words, strict=False)]
+    faults = [(is_missing(column), f"the {role} is missing.") for role, column in zip(ROLES, words, strict=False)]
     if numbers is not None:
         faults.append((~are_weights(numbers), "the weight is missing, negative or not a finite number."))
     for bad, what in faults:
@@ -146,12 +147,6 @@ def _good_rows(
             content.bad_rows.add(f"{name}, {where}", what)
         good &= ~bad
     return good
-
-
-def _present(column: pa.StringArray) -> NDArray[np.bool_]:
-    """Which rows have a word: (n,)."""
-    filled = pc.fill_null(pc.not_equal(pc.utf8_trim_whitespace(column), ""), False)
-    return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
 def _frame_of(source: object) -> Frame:

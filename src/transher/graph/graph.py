@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from transher.errors import UsageError, nearest
 from transher.graph.ends import Ends
 from transher.graph.known import KnownTriples
+from transher.graph.notebook import html_summary
 from transher.graph.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Candidates:
     tail: NDArray[np.int32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Graph:
     """A knowledge graph. Ids are positions in the vocabularies. As read from files these are sorted, so the same
     triples in any order of lines give the same ids; what a graph grows by follows behind."""
@@ -49,6 +50,26 @@ class Graph:
     type_names: tuple[str, ...] = ()
     candidates: dict[Split, Candidates] = field(default_factory=dict)
     load_report: LoadReport | None = None  # what reading it from files found odd
+
+    def __repr__(self) -> str:
+        return f"<Graph {self.name!r}: {self._size}\n {self._splits}>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = {"size": self._size, "triples": self._splits}
+        if len(self.train):
+            first = self.train[0].tolist()
+            words = zip(first, (self.entities, self.relations, self.entities), strict=True)
+            rows["such as"] = " — ".join(vocabulary.label(id) for id, vocabulary in words)
+        return html_summary(f"Graph {self.name}", rows, "run = transher.train(graph)")
+
+    @property
+    def _size(self) -> str:
+        return f"{len(self.entities):,} entities, {len(self.relations):,} relations"
+
+    @property
+    def _splits(self) -> str:
+        return ", ".join(f"{len(self.split(split)):,} {split}" for split in SPLITS)
 
     def equals(self, other: Graph) -> bool:
         """Whether ids mean the same in both, and every split has the same triples; names of graphs say little."""

@@ -49,9 +49,13 @@ def graph_of(triples: object, weights: object, options: ReadingOptions) -> Graph
     return _tidied(_draft({"train": read_object(triples, weights, options)}, files={}), options, "graph")
 
 
-def read_triples(path: Path | str, columns: Columns | None = None) -> pa.Table:
-    """The triples of one file as they are spelled, line by line: columns head, relation and tail."""
-    spelled = _read_file(Path(path), ReadingOptions(columns=columns, literals="keep")).triples
+def read_triples(source: object, columns: Columns | None = None) -> pa.Table:
+    """The triples of one file, or in any form that `load_graph` takes in Python, as they are spelled, row by row:
+    columns head, relation and tail."""
+    options = ReadingOptions(columns=columns, literals="keep")
+    spelled = (
+        _read_file(Path(source), options) if isinstance(source, str | Path) else read_object(source, None, options)
+    ).triples
     blocks = (spelled.heads, spelled.relations, spelled.tails)
     return pa.table({name: pa.chunked_array(part, SPELLING) for name, part in zip(_ENDS, blocks, strict=True)})
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from transher.graph.lookup import Lookup
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Vocabulary:
     """Identifiers of entities or relations in id order, with optional names and descriptions for people.
 
@@ -25,6 +25,10 @@ class Vocabulary:
     identifiers: pa.StringArray
     names: pa.StringArray | None = None  # null where there is none
     descriptions: pa.StringArray | None = None
+
+    def __repr__(self) -> str:
+        first = ", ".join(self.identifiers[:3].to_pylist())
+        return f"<Vocabulary: {len(self):,} of kind {self.kind}: {first}{', …' if len(self) > 3 else ''}>"
 
     def __len__(self) -> int:
         return len(self.identifiers)
@@ -49,6 +53,10 @@ class Vocabulary:
     def find_all(self, words: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
         """The id that each of many words means, as `find` takes them: (n,)."""
         return self.lookup.find_all(words)
+
+    def meant(self, words: pa.Array | pa.ChunkedArray) -> NDArray[np.int64]:
+        """As `find_all`, with −1 for a word that means nothing, or several things: (n,)."""
+        return self.lookup.meant(words)
 
     def known(self, words: pa.Array) -> NDArray[np.int64]:
         """The id that each word means in new triples, −1 where it means nothing: (n,). See `Lookup.known`."""

@@ -71,6 +71,12 @@ def column_words(column: pa.Array) -> pa.Array:
     return column.cast(pa.string())
 
 
+def is_missing(words: pa.Array) -> NDArray[np.bool_]:
+    """Which rows of a column of words have none, or only spaces: (n,)."""
+    missing = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(words), ""), True)
+    return np.asarray(missing.to_numpy(zero_copy_only=False))
+
+
 def column_weights(column: pa.Array) -> NDArray[np.float64]:
     """The number in each row, NaN where there is none: (n,)."""
     if pa.types.is_dictionary(column.type):

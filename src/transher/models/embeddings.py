@@ -24,7 +24,7 @@ _TRIPLES = 1 << 12  # scored at a time
 _TOGETHER = 16  # triples that torch computes alike
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Embeddings(Scorer):
     """`entity_weights`: (entities, d) raw rows; `relation_weights`: (relations, w) raw rows, twice as many with
     reciprocal relations, where (?, r, t) is asked as (t, r⁻¹, ?) and r⁻¹ has the row `relations + r`."""
@@ -34,6 +34,10 @@ class Embeddings(Scorer):
     relation_weights: Tensor
     reciprocal: bool = False
     seen_rows: Tensor | None = None  # entity rows as the score sees them, once `prepared`
+
+    def __repr__(self) -> str:
+        shapes = (f"{tuple(weights.shape)}" for weights in (self.entity_weights, self.relation_weights))
+        return "<Embeddings: {}, entities {}, relations {}>".format(self.model.title, *shapes)
 
     @property
     def entity_count(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from transher.errors import UsageError
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.significance import Comparison
 from transher.evaluation.significance import compare as compare_ranks
 from transher.graph.graph import Split
-from transher.runs.run import Run
+
+if TYPE_CHECKING:
+    from transher.runs.run import Run
 
 
 def compare(

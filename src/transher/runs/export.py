@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -18,12 +18,16 @@ from numpy.typing import NDArray
 
 from transher.answering.predicted import in_names
 from transher.deadline import slices
+from transher.errors import UsageError, nearest
 from transher.files import replacing, write_safetensors, write_text
 from transher.graph.graph import SIDES
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.graph.vocabulary import Vocabulary
+from transher.runs.dataframes import row_identifiers
 from transher.runs.folder import new_folder
-from transher.runs.run import Run
+
+if TYPE_CHECKING:
+    from transher.runs.run import Run
 
 Format = Literal["parquet", "numpy", "word2vec", "tensorboard", "safetensors"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -36,6 +40,8 @@ Rows = NDArray[np.float32]
 def export(run: Run, to: Format, out: str | Path, *, answers: int = 0) -> list[Path]:
     """Write the run into the folder `out`; gives the files. With `answers`, also the best so many answers to each test
     query, as Parquet."""
+    if to not in FORMATS:
+        raise UsageError(f"Unknown format {to!r}. {nearest(to, FORMATS) or 'There are ' + ', '.join(FORMATS) + '.'}")
     with new_folder(Path(out)) as filling:
         _WRITERS[to](run, filling)
         if answers:
@@ -49,11 +55,6 @@ def _tables(run: Run) -> Iterator[tuple[str, Vocabulary, Rows]]:
     yield "relations", run.graph.relations, run.scorer.relation_weights.numpy()
 
 
-def _identifiers(vocabulary: Vocabulary, rows: Rows) -> list[str]:
-    words = list(vocabulary.identifiers.to_pylist())
-    return words + [f"{word}⁻¹" for word in words] if len(rows) > len(words) else words
-
-
 def _labels(vocabulary: Vocabulary, rows: Rows) -> list[str]:
     words = vocabulary.labels(np.arange(len(vocabulary)))
     return words + [f"{word}⁻¹" for word in words] if len(rows) > len(words) else words
@@ -64,7 +65,7 @@ def _parquet(run: Run, folder: Path) -> None:
     for name, vocabulary, rows in _tables(run):
         columns = {
             "id": pa.array(np.arange(len(rows))),
-            "identifier": pa.array(_identifiers(vocabulary, rows)),
+            "identifier": pa.array(row_identifiers(vocabulary, len(rows))),
             "label": pa.array(_labels(vocabulary, rows)),
             "embedding": pa.FixedSizeListArray.from_arrays(pa.array(rows.reshape(-1)), rows.shape[1]),
         }
@@ -85,7 +86,7 @@ def _numpy(run: Run, folder: Path) -> None:
 def _word2vec(run: Run, folder: Path) -> None:
     """Text as gensim's `KeyedVectors.load_word2vec_format` reads it; spaces in identifiers become underscores."""
     for name, vocabulary, rows in _tables(run):
-        words = [word.replace(" ", "_") for word in _identifiers(vocabulary, rows)]
+        words = [word.replace(" ", "_") for word in row_identifiers(vocabulary, len(rows))]
         with replacing(folder / f"{name}.txt") as file:
             file.write(f"{len(rows)} {rows.shape[1]}\n".encode())
             for part in slices(len(rows), _LINES):
@@ -121,7 +122,7 @@ def _texts(rows: Rows, separator: str) -> Iterator[str]:
 
 def _write_vocabulary(path: Path, vocabulary: Vocabulary, rows: Rows) -> None:
     """Two columns with a header, in the order of the rows."""
-    lines = zip(_identifiers(vocabulary, rows), _labels(vocabulary, rows), strict=True)
+    lines = zip(row_identifiers(vocabulary, len(rows)), _labels(vocabulary, rows), strict=True)
     write_text(path, "identifier\tlabel\n" + "".join(f"{_line(one)}\t{_line(other)}\n" for one, other in lines))
 
 

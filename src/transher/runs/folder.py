@@ -36,7 +36,8 @@ def refuse_to_overwrite(folder: Path) -> None:
         raise UsageError(f"{folder} is a file. Choose a folder that is new or empty.")
     if folder.exists() and any(folder.iterdir()):
         unfinished = (folder / RECIPE_FILE).is_file() and not (folder / MANIFEST_FILE).exists()
-        resuming = f", or resume the training in it: transher train --out {folder} --resume" if unfinished else ""
+        command = f"transher train --out {folder} --resume (in Python: transher.resume)"
+        resuming = f", or resume the training in it: {command}" if unfinished else ""
         raise UsageError(f"{folder} is already there and not empty. Choose a folder that is new or empty{resuming}.")
 
 
@@ -50,8 +51,8 @@ def read_recipe(folder: Path) -> Recipe:
     path = folder / RECIPE_FILE
     if not path.is_file():
         raise TransherError(
-            f"{folder} is not a run: it has no {RECIPE_FILE}. Name a folder that `transher train` has left, "
-            f"or train one: transher train GRAPH --out {folder}"
+            f"{folder} is not a run: it has no {RECIPE_FILE}. Name a folder that a training has left, "
+            f"or train one: transher train GRAPH --out {folder} (in Python: transher.train)"
         )
     return Recipe.load(path)
 

@@ -4,40 +4,52 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from transher.answering.answers import Answering, Question, WhatIsKnown
+from transher.answering.answers import Answering, WhatIsKnown
 from transher.answering.completion import CompletionSummary, complete_to_file
 from transher.answering.evidence import Evidence, explain, reasons
 from transher.answering.missing import Progress, Search, Wanted, wanted_facts
 from transher.answering.predicted import in_names
 from transher.errors import UsageError
-from transher.evaluation import Evaluation, evaluate
+from transher.evaluation import Comparison, Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
 from transher.files import sha256
 from transher.graph.graph import Graph, Split
+from transher.graph.notebook import html_summary
+from transher.graph.options import Columns
 from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
 from transher.models.embeddings import Embeddings
+from transher.runs.arguments import AnyTriples
+from transher.runs.compare import compare
+from transher.runs.dataframes import By, embedding_frame, history_frame, metrics_frame
+from transher.runs.export import Format, export
 from transher.runs.folder import EVALUATION_FILE, GRAPH_FOLDER, RANKS_FILE, new_folder, read_recipe, read_scorer
 from transher.runs.manifest import read_manifest
+from transher.runs.movement import UpdateReport, read_movement
+from transher.runs.pictures import plot_history
+from transher.runs.questions import answer_ids, answer_table
+from transher.runs.scoring import Unknown, as_frame, score_blocks, score_frame
 from transher.training.checkpoints import MODEL_FILE
 from transher.training.recipe import Recipe
+from transher.training.watcher import Watcher
 
-COLUMNS = ["head", "relation", "tail"]
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,6 +71,27 @@ class Run:
             f"<Run {str(self.folder)!r}: {self.scorer.model.title}, k={self.recipe.model.k}, {state}{quality}\n"
             f" on {graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations>"
         )
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        graph, steps = self.graph, self.recipe.training.steps
+        rows = {
+            "folder": str(self.folder),
+            "graph": f"{graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations",
+            "model": f"{self.scorer.model.title}, k = {self.recipe.model.k}",
+            "training": f"at most {steps:,} steps, {'unfinished' if self.manifest is None else 'finished'}",
+        }
+        metrics = self.kept_metrics() if self.manifest is not None else None
+        if metrics is not None:
+            overall = metrics["overall"]
+            rows["test triples"] = (
+                f"MRR {overall['mrr']:.4f}, Hits@1 {overall['hits@1']:.4f}, Hits@10 {overall['hits@10']:.4f}"
+            )
+        asked = "head=…, relation=…"
+        if len(graph.train):
+            head, relation, _ = graph.train[0].tolist()
+            asked = f"head={graph.entities.label(head)!r}, relation={graph.relations.label(relation)!r}"
+        return html_summary("Run", rows, f"run.predict({asked})")
 
     def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
         """Rank every triple of the split, now; `kept_evaluation` is what the training left."""
@@ -84,6 +117,7 @@ class Run:
 
     def predict(
         self,
+        questions: pd.DataFrame | pa.Table | Sequence[Mapping[str, object]] | None = None,
         *,
         head: str | None = None,
         relation: str | None = None,
@@ -93,46 +127,114 @@ class Run:
         base_rate: float | None = None,
     ) -> pd.DataFrame:
         """The best answers for the one of head, relation and tail that is not given: a table as of `in_names`, with the
-        answer's own identifier."""
+        answer's own identifier.
+
+        questions: many questions at once, in place of head, relation and tail: a DataFrame or a list of mappings with
+            these columns, of which one is empty (None or NaN) in each row. The answers have the row's index in the
+            column `question`, and are in the order of the rows.
+        top: how many answers to each question.
+        known: whether answers that the graph has are marked or left out.
+        base_rate: the share of triples that hold among those that are asked about; by default an estimate for each
+            relation.
+        """
         given = {"head": head, "relation": relation, "tail": tail}
-        asked = [column for column, name in given.items() if name is None]
-        if len(asked) != 1:
+        if questions is not None:
+            if any(name is not None for name in given.values()):
+                raise UsageError("give questions, or else head, relation and tail, not both.")
+            return answer_table(self.answering, questions, top, known, base_rate)
+        if sum(name is None for name in given.values()) != 1:
             raise UsageError("give two of head, relation and tail; the third is what is asked for.")
-        ids = (None if name is None else self._words(column).find(name) for column, name in given.items())
-        head_id, relation_id, tail_id = ids
-        (answers,) = self.answering.answer([Question(head_id, relation_id, tail_id, top, known, base_rate)])
-        table = in_names(self.graph, answers)
-        table.insert(4, "identifier", table[f"{asked[0]}_id"])
-        return table
+        ids = [-1 if name is None else self._words(column).find(name) for column, name in given.items()]
+        return answer_ids(self.answering, np.array([ids]), top, known, base_rate)[0]
 
     def score(
-        self, triples: Sequence[tuple[str, str, str]] | pa.Table | pd.DataFrame, base_rate: float | None = None
+        self,
+        x: pd.DataFrame | pa.Table | Iterable[Sequence[object]],
+        base_rate: float | None = None,
+        *,
+        unknown: Unknown = "error",
+        columns: Columns | None = None,
     ) -> pd.DataFrame:
-        """Scores and probabilities of single triples, given in names or identifiers; a table has the columns head,
-        relation and tail."""
-        if isinstance(triples, pd.DataFrame):
-            triples = pa.Table.from_pandas(triples[COLUMNS].astype("str"), preserve_index=False)
-        elif not isinstance(triples, pa.Table):
-            columns = zip(*triples, strict=True) if triples else ((), (), ())
-            triples = pa.table({name: pa.array(part, pa.string()) for name, part in zip(COLUMNS, columns, strict=True)})
-        ids = np.stack([self._words(column).find_all(triples[column]) for column in COLUMNS], 1)
-        table: pd.DataFrame = triples.select(COLUMNS).to_pandas().astype("str")
-        judged = self.answering.judged(ids, base_rate)
-        table["score"] = judged.scores
-        if judged.probabilities is not None:
-            table["probability"] = judged.probabilities
-        return table
+        """Scores and probabilities of single triples, given in names or identifiers.
+
+        x: a DataFrame or an Arrow table, whose other columns and index stay as they are, or triples (head, relation,
+            tail).
+        unknown: what happens to a row with a name that means nothing in the graph, or several things: "error", "skip"
+            leaves it out, and "null" gives it NaN.
+        columns: which columns hold head, relation and tail, where their names do not say so.
+        """
+        return score_frame(self.answering, as_frame(x), columns, unknown, base_rate)
+
+    def score_blocks(
+        self,
+        blocks: pa.Table | Iterable[pa.Table | pa.RecordBatch],
+        *,
+        base_rate: float | None = None,
+        unknown: Unknown = "error",
+        columns: Columns | None = None,
+    ) -> Iterator[pa.Table]:
+        """As `score`, for more triples than fit into memory: each block comes back with the columns `score` and
+        `probability`, null where a name is unknown. A pyarrow RecordBatchReader gives such blocks. An error counts rows
+        over all blocks, from 1."""
+        return score_blocks(self.answering, blocks, columns, unknown, base_rate)
 
     def _words(self, column: str) -> Vocabulary:
         return self.graph.relations if column == "relation" else self.graph.entities
 
     def probabilities(
-        self, triples: Sequence[tuple[str, str, str]] | pa.Table | pd.DataFrame, base_rate: float | None = None
+        self, x: pd.DataFrame | pa.Table | Iterable[Sequence[object]], base_rate: float | None = None
     ) -> NDArray[np.float64]:
         """How likely each of n triples is to hold: (n,)."""
         if self.calibration is None:
             raise UsageError(f"The graph '{self.graph.name}' has no validation triples to calibrate scores on.")
-        return self.score(triples, base_rate)["probability"].to_numpy()
+        return self.score(x, base_rate)["probability"].to_numpy()
+
+    def embeddings(self) -> pd.DataFrame:
+        """The entities' rows: indexed by identifier, with columns 0 to d − 1. They are the raw ones of the table, as in
+        an export; what the score makes of them, as TranSHER divides an entity by its length, is left to the reader."""
+        return embedding_frame(self.graph.entities, self.scorer.entity_weights)
+
+    def relation_embeddings(self) -> pd.DataFrame:
+        """The relations' rows: indexed by identifier, with columns 0 to w − 1. With reciprocal relations the rows of
+        r⁻¹ follow."""
+        return embedding_frame(self.graph.relations, self.scorer.relation_weights)
+
+    def history(self) -> pd.DataFrame:
+        """How the training went, a row per line of its history. `kind` is "report" (loss, lr, triples_per_second,
+        seconds), "validation" (mrr, seconds) or "gradients"; what a kind does not have is NaN."""
+        return history_frame(self.folder)
+
+    def plot_history(self, axes: Axes | None = None) -> Axes:
+        """Draw the training's loss and validation MRR by step, on new axes unless some are given. Needs matplotlib."""
+        return plot_history(self.history(), f"{self.scorer.model.title} on {self.graph.name}", axes)
+
+    def metrics(self, by: By | None = None, split: Split = "test") -> pd.DataFrame:
+        """MRR, MR, Hits@k and the 95 % interval of the MRR: one row, or a row per side, per side and relation type, or
+        per relation. From the ranks that the training kept where it did; else the triples are ranked now."""
+        kept = self.kept_evaluation() if split == "test" else None
+        return metrics_frame(kept or self.evaluate(split), by)
+
+    def compare(self, other: Run, split: Split = "test") -> Comparison:
+        """Whether this run ranks the triples of a split better than another: paired bootstrap and Wilcoxon."""
+        return compare(self, other, split)
+
+    def update(
+        self, x: AnyTriples, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
+    ) -> Run:
+        """A new run in the folder `out`, of this one trained a little further with the triples x, which may have new
+        entities and relations. `update_report` of the new run says how old answers moved. See `transher.update`."""
+        from transher.runs.update import update  # which trains, and so needs this module
+
+        return update(self, x, out, steps=steps, watcher=watcher)[0]
+
+    def update_report(self) -> UpdateReport | None:
+        """What an update added, and how answers to the old test queries moved; None for a run that is no update."""
+        return read_movement(self.folder)
+
+    def export(self, format: Format, out: str | Path, *, answers: int = 0) -> list[Path]:
+        """Write embeddings and vocabulary for other tools into the folder `out`: "parquet", "numpy", "word2vec",
+        "tensorboard" or "safetensors". With `answers`, also so many answers to each test query. Gives the files."""
+        return export(self, format, out, answers=answers)
 
     @cached_property
     def calibration(self) -> Calibration | None:

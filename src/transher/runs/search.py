@@ -23,7 +23,7 @@ from transher.files import alone, write_text
 from transher.graph.graph import Graph
 from transher.models import Model, model_class
 from transher.models.initialisation import STRATEGIES
-from transher.training.defaults import default_recipe
+from transher.runs.arguments import AnyTriples, Settings, graph_from, recipe_from
 from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Report, SearchWatcher, Watcher
@@ -50,7 +50,7 @@ class Range:
             try:
                 base.with_settings([text])  # tells what is wrong with the key
             except UsageError as error:
-                raise UsageError(str(error).replace("--set", "--space", 1)) from None
+                raise UsageError(f"space {text}: {error}") from None
         parts = values.split(":")
         if len(parts) == 1:
             return cls(key, tuple(_plain(base, key, value) for value in values.split(",")))
@@ -58,12 +58,12 @@ class Range:
         try:
             low, high = (float(bound) for bound in bounds)
         except ValueError:
-            raise UsageError(f"--space takes KEY=a,b,c or KEY=lo:hi or KEY=log:lo:hi, not '{text}'.") from None
+            raise UsageError(f"space {text}: it is KEY=a,b,c or KEY=lo:hi or KEY=log:lo:hi.") from None
         if not low < high or (parts[0] == "log" and low <= 0):
-            raise UsageError(f"--space {text}: the first bound must be below the second, and above 0 with log.")
+            raise UsageError(f"space {text}: the first bound must be below the second, and above 0 with log.")
         whole = isinstance(_current(base, key), int)
         if not (math.isfinite(low) and math.isfinite(high)) or (whole and not (low.is_integer() and high.is_integer())):
-            raise UsageError(f"--space {text}: the bounds must be finite, and whole numbers where the setting is one.")
+            raise UsageError(f"space {text}: the bounds must be finite, and whole numbers where the setting is one.")
         for bound in (low, high):
             _plain(base, key, str(int(bound) if whole else bound))  # tells what is wrong with it
         return cls(key, (), low, high, parts[0] == "log", whole)
@@ -98,6 +98,10 @@ class Outcome:
     failed: int
     importance: dict[str, float]  # of each setting, summing to 1; empty with too few trials
 
+    def __repr__(self) -> str:
+        counts = f"{self.finished} finished, {self.pruned} pruned, {self.failed} failed"
+        return f"<Outcome: validation MRR {self.mrr:.4f} with {self.recipe.model.name}; trials: {counts}>"
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "mrr": self.mrr,
@@ -110,10 +114,12 @@ class Outcome:
 
 
 def search(
-    graph: Graph,
+    x: Graph | AnyTriples,
     out: str | Path,
     *,
-    base: Recipe | None = None,
+    model: str | None = None,
+    settings: Settings | None = None,
+    recipe: Recipe | str | Path | None = None,
     space: Sequence[str | Range] | None = None,
     trials: int | None = None,
     minutes: float | None = None,
@@ -121,17 +127,19 @@ def search(
 ) -> Outcome:
     """Resume the search in the folder `out`, or begin one there, for so many more trials or minutes.
 
-    `base` has the settings that are not searched, by default those that suit the graph's size. `space` says what is
-    searched, as `Range.parse` reads it; by default what the paper searches.
+    x, model, settings, recipe: as `train` takes them. They give the settings that are not searched.
+    space: what is searched, as `Range.parse` reads it: `["training.lr=log:1e-4:1e-2"]`; by default what the paper
+        searches.
     """
-    folder, base = Path(out), base or default_recipe(graph)
+    folder, graph = Path(out), graph_from(x)
+    base = recipe_from(graph, model, settings, recipe)
     ranges = [Range.parse(part, base) if isinstance(part, str) else part for part in space or default_space(base)]
     if not len(graph.valid):
         raise UsageError(f"{graph.name} has no validation triples, and a search judges by them: split some off.")
     if trials is None and minutes is None:
-        raise UsageError("a search takes --trials, --minutes or both, so that it ends.")
+        raise UsageError("a search ends after some trials or some minutes: give one of them, or both.")
     if len({part.key for part in ranges}) < len(ranges):
-        raise UsageError("--space names a setting twice.")
+        raise UsageError("space names a setting twice.")
     watcher = watcher or SearchWatcher()
     with alone(folder / ".lock", f"the search in {folder}"):
         study = _open_study(graph, folder, base, ranges)
@@ -247,7 +255,7 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
     for key, value in asked.items():
         if key in before and not _same(key, before[key], value):
             what = key.removesuffix("_sha256")
-            raise UsageError(f"{folder} holds a search with another {what}: choose another folder for --out.")
+            raise UsageError(f"{folder} holds a search with another {what}: choose another folder.")
     for key, value in asked.items():
         study.set_user_attr(key, value)
     write_text(folder / "base.toml", base.to_toml())

@@ -14,6 +14,7 @@ from transher.evaluation.calibration import calibrate
 from transher.files import alone, sweep, write_json
 from transher.graph.graph import Graph
 from transher.graph.storage import load_graph_folder
+from transher.runs.arguments import AnyTriples, Settings, graph_from, recipe_from
 from transher.runs.folder import (
     EVALUATION_FILE,
     GRAPH_FOLDER,
@@ -23,29 +24,47 @@ from transher.runs.folder import (
     new_folder,
     read_recipe,
     read_scorer,
+    refuse_to_overwrite,
     write_start,
 )
 from transher.runs.manifest import write_manifest
 from transher.runs.movement import report_movement
 from transher.runs.run import Run, load
 from transher.training.checkpoints import STATE_FILE
-from transher.training.defaults import default_recipe
 from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
 
 
 def train(
-    graph: Graph, out: str | Path | None = None, *, recipe: Recipe | None = None, watcher: Watcher | None = None
+    x: Graph | AnyTriples,
+    out: str | Path | None = None,
+    *,
+    model: str | None = None,
+    settings: Settings | None = None,
+    recipe: Recipe | str | Path | None = None,
+    watcher: Watcher | None = None,
 ) -> Run:
-    """Train on a graph and leave a run folder at `out` (or in a temporary place, for `Run.save` to keep).
+    """Train on a graph and leave a run folder.
 
-    Without a recipe the settings come from the graph's size.
+    x: a Graph, or triples in any form that `load_graph` takes: a path, a benchmark's name, a DataFrame, an Arrow table,
+        an array (n, 3), an iterable of (head, relation, tail).
+    out: a folder that is new or empty; without it the run lies in a temporary place, for `Run.save` to keep.
+    model: a model's name; "transher" unless given here or by `recipe`.
+    settings: what differs from the recipe: `{"training.steps": 500}`, or texts as `["training.steps=500"]`.
+    recipe: a Recipe, the name of one that ships with the package, or the path of a TOML file. Without it the settings
+        are chosen to suit the graph and the model: see `default_recipe`.
+    watcher: is told how the training advances.
     """
     if out is None:
         temporary = TemporaryDirectory(prefix="transher-")
-        return replace(train(graph, Path(temporary.name, "run"), recipe=recipe, watcher=watcher), _temporary=temporary)
-    return train_to_end(Path(out), _begin(Path(out), graph, recipe or default_recipe(graph)), watcher)
+        folder = Path(temporary.name, "run")
+        run = train(x, folder, model=model, settings=settings, recipe=recipe, watcher=watcher)
+        return replace(run, _temporary=temporary)
+    folder = Path(out)
+    refuse_to_overwrite(folder)  # before a large graph is read
+    graph = graph_from(x)
+    return train_to_end(folder, _begin(folder, graph, recipe_from(graph, model, settings, recipe)), watcher)
 
 
 def _begin(folder: Path, graph: Graph, recipe: Recipe) -> Trainer:

@@ -11,7 +11,9 @@ from torch import Tensor
 
 from transher.errors import UsageError
 from transher.graph.growing import Growth, grow
+from transher.graph.readers import read_triples
 from transher.models.embeddings import Embeddings
+from transher.runs.arguments import AnyTriples
 from transher.runs.folder import new_folder, write_start
 from transher.runs.movement import UpdateReport, keep_before, read_movement
 from transher.runs.run import Run
@@ -28,9 +30,10 @@ _RATE = 0.3  # of its learning rate: enough to fit, too little to forget
 
 
 def update(
-    run: Run, triples: pa.Table, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
+    run: Run, triples: AnyTriples, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
 ) -> tuple[Run, UpdateReport]:
-    """Train the run a little further on its graph with `triples` (columns head, relation, tail), into the folder `out`.
+    """Train the run a little further on its graph with new triples, in any form that `train` takes, into the folder
+    `out`.
 
     Old rows and their optimiser state are kept and trained further; new rows are placed first, with the rest held
     still, and then all train together for a tenth of the run's steps (or `steps`) at a third of its learning rate. An
@@ -38,7 +41,7 @@ def update(
     """
     if run.manifest is not None and "members" in run.manifest:
         raise UsageError(f"{run.folder} was joined of other runs: update each of these, and join them again.")
-    growth = grow(run.graph, triples)
+    growth = grow(run.graph, read_triples(triples))
     if not len(growth.added):
         raise UsageError("The graph has all of these triples already: there is nothing to update.")
     folder = Path(out)

@@ -67,7 +67,7 @@ def save_state(folder: Path, tensors: dict[str, Tensor], progress: TrainingState
 
 def load_state(folder: Path) -> tuple[dict[str, Tensor], TrainingState]:
     if not (folder / STATE_FILE).is_file():
-        raise TransherError(f"{folder} has no checkpoint to resume from: train without --resume.")
+        raise TransherError(f"{folder} has no checkpoint to resume from: train into a new folder.")
     tensors, metadata = read_tensors(folder / STATE_FILE)
     for name in tensors:  # training writes into them, and the file must stay as it is; one copy at a time
         tensors[name] = tensors[name].clone()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from transher.errors import InputError, UsageError, nearest
 from transher.files import write_text
 from transher.models.catalogue import DEFAULT_MODEL, model_class
-from transher.training.recipe_files import as_toml, modernised, recipe_text, setting_value
+from transher.training.recipe_files import as_toml, modernised, recipe_text, setting_pairs
 from transher.training.settings import ModelSettings, Section, TrainingSettings, ValidationSettings, model_settings
 
 
@@ -66,26 +66,23 @@ class Recipe(Section):
         """A recipe that ships with the package, by name, or one from a TOML file."""
         return cls.from_toml(*recipe_text(name_or_file))
 
-    def with_settings(self, settings: Iterable[str]) -> Recipe:
-        """A copy with `KEY=VALUE` settings such as `training.steps=20000` put in. Another model brings the defaults of
-        its own settings."""
+    def with_settings(self, settings: Mapping[str, Any] | Iterable[str]) -> Recipe:
+        """A copy with other settings: a mapping such as `{"training.steps": 20000}`, or texts such as
+        `training.steps=20000`. Another model brings the defaults of its own settings."""
         values, given = self.model_dump(), set()
-        for setting in settings:
-            key, equals, value = setting.partition("=")
-            section, dot, field = key.strip().partition(".")
-            if not (equals and dot):
-                raise UsageError(f"--set takes KEY=VALUE such as training.steps=20000, not '{setting}'.")
-            if section not in values:
+        for key, value in setting_pairs(settings):
+            section, dot, field = key.partition(".")
+            if not dot or section not in values:
                 raise UsageError(f"there is no setting '{key}'. {self._suggest(key)}")
-            values[section][field] = setting_value(value.strip())
+            values[section][field] = value
             given.add(field)
         if values["model"]["name"] != self.model.name:
             for key in self.model.own.keys() - given:
                 del values["model"][key]
-        return self._checked(values, "--set")
+        return self._checked(values, "settings")
 
     def setting_names(self) -> list[str]:
-        """Every setting, as --set spells it."""
+        """Every setting, as `with_settings` spells it."""
         return [f"{section}.{key}" for section, values in self.model_dump().items() for key in values]
 
     def to_toml(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,25 @@ def recipe_text(name_or_file: str | Path) -> tuple[str, str]:
         hint = nearest(name, names) or f"Shipped: {', '.join(names)}; or give a path that ends in .toml."
         raise UsageError(f"there is no recipe '{name}'. {hint}")
     return resources.files("transher.recipes").joinpath(f"{name}.toml").read_text("utf-8"), name
+
+
+def setting_pairs(settings: Mapping[str, Any] | Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """Each setting's key and value, from a mapping or from texts `KEY=VALUE`."""
+    if isinstance(settings, Mapping):
+        yield from ((key.strip(), _plain(value)) for key, value in settings.items())
+        return
+    if isinstance(settings, str):
+        raise UsageError(f"settings are a mapping or a list of texts, not one text: write ['{settings}'].")
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UsageError(f"a setting is KEY=VALUE, such as training.steps=20000, not '{setting}'.")
+        yield key.strip(), setting_value(value.strip())
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's: a recipe is strict about its types."""
+    return value.item() if hasattr(value, "item") else value
 
 
 def setting_value(text: str) -> Any:

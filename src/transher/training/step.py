@@ -44,8 +44,7 @@ class TrainingStep:
         if not math.isfinite(value):
             raise Diverged(
                 f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
-                f"are kept; try --set training.lr={self.settings.lr / 10:g}, or a warm-up with --set "
-                "training.warmup=1000."
+                f"are kept; try training.lr={self.settings.lr / 10:g}, or a warm-up with training.warmup=1000."
             )
         loss.backward()
         self._pull_translations(rows[1])

@@ -1,0 +1,45 @@
+"""What trainings and searches take in Python: a graph in any form, and a recipe by name, file, model or settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from transher.errors import UsageError
+from transher.graph.graph import Graph
+from transher.graph.loading import load_graph
+from transher.models.catalogue import DEFAULT_MODEL
+from transher.training.defaults import default_recipe
+from transher.training.recipe import Recipe
+
+# Triples in any form that `load_graph` takes.
+AnyTriples: TypeAlias = str | Path | pd.DataFrame | pa.Table | NDArray[Any] | Iterable[Sequence[object]]
+Settings: TypeAlias = Mapping[str, Any] | Iterable[str]
+
+
+def graph_from(x: Graph | AnyTriples) -> Graph:
+    return x if isinstance(x, Graph) else load_graph(x)
+
+
+def recipe_from(
+    graph: Graph, model: str | None = None, settings: Settings | None = None, recipe: Recipe | str | Path | None = None
+) -> Recipe:
+    """The recipe that is given, or else the one that suits the graph and the model, with `settings` put in."""
+    given = () if settings is None else settings if isinstance(settings, Mapping | str) else list(settings)
+    if recipe is None:
+        chosen = default_recipe(graph, model or DEFAULT_MODEL)
+    else:
+        chosen = recipe if isinstance(recipe, Recipe) else Recipe.load(recipe)
+        if model is not None and model != chosen.model.name:
+            raise UsageError(
+                f"model={model!r} contradicts recipe, which is for {chosen.model.name!r}: leave one of them out."
+            )
+    changed = chosen.with_settings(given)
+    if model is not None and changed.model.name != model:
+        raise UsageError(f"model={model!r} contradicts settings, where model.name is {changed.model.name!r}.")
+    return changed
