@@ -127,6 +127,12 @@ class Lookup:
             raise self._unknown(distinct[int((ids < 0).argmax())].as_py())
         return ids[codes]
 
+    def find_unambiguous(self, words: pa.Array | pa.ChunkedArray) -> Ids:
+        """As `find_all`, with −1 where a word means nothing, or several: (n,)."""
+        distinct, codes = _distinct(words)
+        found = self._matches(distinct, _EVERY_LEVEL)
+        return np.where(found.counts == 1, found.first, -1)[codes]
+
     def known(self, words: pa.Array) -> Ids:
         """The id that each word means in new triples, −1 where it means nothing: (n,).
 

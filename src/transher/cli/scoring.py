@@ -1,0 +1,146 @@
+"""What `transher score` does with a file: block by block in, scored, and out, with every column that it had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import click
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from transher.cli.options import as_json_text
+from transher.cli.progress import download_bar
+from transher.cli.visible import shown
+from transher.errors import InputError, UnknownNameError
+from transher.graph.addresses import is_address, local_copy
+from transher.graph.options import ReadingOptions
+from transher.graph.rows import ENDS, Rows, read_rows, unused
+from transher.graph.vocabulary import Vocabulary
+from transher.runs.run import Run
+
+Unknown = Literal["error", "skip", "null"]
+_FIGURES = {"score": pa.float32(), "probability": pa.float64()}
+
+
+@contextmanager
+def local_file(source: str, options: ReadingOptions) -> Iterator[Path]:
+    """The file itself, or a copy of standard input (`-`) or of an address for as long as the block lasts."""
+    if not is_address(source):
+        yield Path(source)
+        return
+    with download_bar() as update, local_copy(source, options, update) as copy:
+        yield copy
+
+
+class Scoring:
+    """The rows of a file with their scores, and how many had a name that the graph lacks."""
+
+    def __init__(
+        self, run: Run, path: Path, options: ReadingOptions, unknown: Unknown, base_rate: float | None
+    ) -> None:
+        self._run, self._path, self._options = run, path, options
+        self._unknown, self._base_rate = unknown, base_rate
+        self._count = 0
+        self._not_found = 0
+
+    def blocks(self) -> Iterator[pa.Table]:
+        """The columns head, relation and tail, then the file's others, then score and, where there is one, probability.
+        At least one block, which may be empty."""
+        for rows in read_rows(self._path, self._options):
+            self._count += len(rows.places)
+            yield self._scored(rows)
+        if not self._count:
+            raise InputError("has no triples.", file=self._path, remedy="Give a head, relation and tail in each line.")
+
+    def told(self, out: Path | None) -> Iterator[str]:
+        """What to tell once all is written."""
+        if out is not None:
+            left = self._not_found if self._unknown == "skip" else 0
+            yield f"{self._count - left:,} triples are in {out}."
+        if self._not_found:
+            done = "were left out" if self._unknown == "skip" else "have no score"
+            why = "the graph lacks one of their names, or has it more than once"
+            yield f"{self._not_found:,} of {self._count:,} rows {done}: {why}."
+
+    def _scored(self, rows: Rows) -> pa.Table:
+        try:
+            found = np.ones(len(rows.places), dtype=np.bool_)
+            scores = self._run.score(rows.triples, self._base_rate)
+        except UnknownNameError:
+            found = self._found(rows.triples)
+            if self._unknown == "error" or found.all():
+                raise self._first_unknown(rows, found) from None
+            scores = self._run.score(rows.triples.filter(pa.array(found)), self._base_rate)
+        self._not_found += int((~found).sum())
+        names = [name for name in _FIGURES if name in scores]
+        figures = {name: pa.array(scores[name].to_numpy(), _FIGURES[name]) for name in names}
+        if self._unknown == "null" and not found.all():
+            places = pa.array(np.where(found, np.cumsum(found) - 1, 0), mask=~found)
+            figures = {name: figure.take(places) for name, figure in figures.items()}
+        table = _table(rows)
+        if self._unknown == "skip" and not found.all():
+            table = table.filter(pa.array(found))
+        for name, figure in figures.items():
+            table = table.append_column(name, figure)
+        return table
+
+    def _found(self, triples: pa.Table) -> NDArray[np.bool_]:
+        """Which rows have names that each mean one thing: (n,)."""
+        found = np.ones(len(triples), dtype=np.bool_)
+        for column in ENDS:
+            found &= self._words(column).lookup.find_unambiguous(triples[column]) >= 0
+        return found
+
+    def _first_unknown(self, rows: Rows, found: NDArray[np.bool_]) -> InputError:
+        row = int(found.argmin())
+        where = f"{self._path}, {rows.unit} {rows.places[row]}"
+        for column in ENDS:
+            try:
+                self._words(column).find(rows.triples[column][row].as_py())
+            except UnknownNameError as error:
+                header = "If it is a header: --header yes. " if rows.unit == "line" and rows.places[row] == 1 else ""
+                remedy = f"{header}To pass over such rows: --unknown skip, or --unknown null for an empty score."
+                return InputError(str(error), file=where, remedy=remedy)
+        raise AssertionError("every name of the row was found")
+
+    def _words(self, column: str) -> Vocabulary:
+        return self._run.graph.relations if column == "relation" else self._run.graph.entities
+
+
+def _table(rows: Rows) -> pa.Table:
+    """The triple and the file's other columns; those that are called as ours are get a number behind their name."""
+    table = rows.triples.cast(pa.schema([(name, pa.string()) for name in ENDS]))
+    for name, column in zip(rows.others.column_names, rows.others.columns, strict=True):
+        table = table.append_column(unused(name, {*_FIGURES, *table.column_names}), column)
+    return table
+
+
+def shown_in_terminal(blocks: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The blocks as they are, or, if they go to a terminal, without what a terminal would obey."""
+    for block in blocks:
+        yield (
+            pa.table({shown(name): _shown(block[name]) for name in block.column_names})
+            if sys.stdout.isatty()
+            else block
+        )
+
+
+def _shown(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    return pa.array([None if text is None else shown(text) for text in column.to_pylist()], pa.string())
+
+
+def print_records(blocks: Iterable[pa.Table]) -> None:
+    """One JSON array with an object per row, written as the blocks come."""
+    separator = "["
+    for block in blocks:
+        for record in block.to_pylist():
+            click.echo(f"{separator}\n  {as_json_text(record)}", nl=False)
+            separator = ","
+    click.echo("[]" if separator == "[" else "\n]")
