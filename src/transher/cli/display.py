@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -32,7 +32,8 @@ OUTPUT = Console(highlight=False, emoji=False)
 MESSAGES = Console(stderr=True, highlight=False, emoji=False)
 _SHOWN = 5  # how many patterns of a kind
 _WIDE = 110  # columns from which on a table of long names has room for all its figures
-_PIECE = re.compile(r"[^\s/_.,;:#→∘—-]*[\s/_.,;:#→∘—-]*")
+_WORD = re.compile(r"\s*\S+\s*")
+_PART = re.compile(r"[^\s/_.,;:#→∘—-]*[\s/_.,;:#→∘—-]+|[^\s/_.,;:#→∘—-]+")
 
 
 def note(text: str) -> None:
@@ -73,29 +74,37 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
 
 
 class _Name:
-    """A table's cell: where it is too long, it is wrapped after a space or a mark such as / and _, and a part that is
-    longer than the column has … in its middle."""
+    """A table's cell, which is wrapped where it is too long."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
-        pieces = [cell_len(piece.rstrip()) for piece in _PIECE.findall(self.text)]
-        return Measurement(max(pieces, default=0), cell_len(self.text)).with_maximum(options.max_width)
+        parts = [cell_len(part.rstrip()) for part in _PART.findall(self.text)]
+        return Measurement(max(parts, default=0), cell_len(self.text)).with_maximum(options.max_width)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         yield Text("\n".join(wrapped(self.text, options.max_width)), justify=options.justify)
 
 
 def wrapped(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells that together are `text`, but for … in place of a part that fits in no line."""
+    """`text` in lines of at most `width` cells. A line ends between words. A word that fits in no line, as the names of
+    relations may be, is wrapped after a mark such as / and _; a part that still fits in none has … in its middle."""
     lines, line = [], ""
-    for piece in _PIECE.findall(text):
+    for piece in _pieces(text, width):
         if line and cell_len((line + piece).rstrip()) > width:
             lines.append(line.rstrip())
             line = ""
         line += _shortened(piece, width)
     return [*lines, line.rstrip()]
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        if cell_len(word.rstrip()) <= width:
+            yield word
+        else:
+            yield from _PART.findall(word)
 
 
 def _shortened(piece: str, width: int) -> str:

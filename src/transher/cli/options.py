@@ -71,7 +71,13 @@ GRAPH_OPTIONS = (
 RECIPE_OPTIONS = (
     click.option("--model", help="Name of the model; TranSHER by default."),
     click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file."),
-    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000."),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One setting, such as training.steps=20000; `transher settings` lists them.",
+    ),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random."),
 )
 
