@@ -42,7 +42,7 @@ _PAGE_START = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><tit
 @click.option(
     "--quick",
     is_flag=True,
-    help="A small experiment: short trainings of narrow models, within a minute or two for all of them.",
+    help="A small experiment: short trainings, a minute or two for all models.",
 )
 @click.option(
     "--runs",
