@@ -71,7 +71,7 @@ def test_a_small_experiment_reaches_far_more_than_chance(
     monkeypatch.setattr(experiments, "QUICK", SMALL)
     wanted = experiments.experiments("world", models=[model], quick=True)
     (written,) = reproduce.reproduce(wanted, tmp_path, tmp_path / "results")
-    assert json.loads(written.read_text("utf-8"))["metrics"]["overall"]["mrr"] > 0.15  # by chance .003
+    assert json.loads(written.read_text("utf-8"))["metrics"]["overall"]["mrr"] > 0.2  # by chance .003
 
 
 def test_two_models_of_the_same_seed_are_compared_query_by_query(reproduced: Path) -> None:

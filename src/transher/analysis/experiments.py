@@ -58,11 +58,11 @@ AT_MARGIN: dict[str, tuple[tuple[str, ...], int]] = {
 }
 # A small experiment, on the settings that a small graph gets by default: on `world`, each model learns within seconds.
 QUICK = (
-    "model.k=32",
+    "model.k=64",
     "training.steps=1500",
     "training.batch=256",
     "training.negatives=64",
-    "training.lr=2e-2",
+    "training.lr=1e-2",
     "validation.every=500",
     "validation.sample=200",
     "validation.report_every=50",
