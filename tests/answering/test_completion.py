@@ -164,7 +164,7 @@ def test_the_state_of_another_request_is_not_used(run: transher.Run, tmp_path: P
     assert not run.complete_to_file(out, wanted_facts(run.graph, best=5)).resumed
     state.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="Delete it"):
-        run.complete_to_file(out, wanted_facts(run.graph, best=5))
+        run.complete_to_file(out, wanted_facts(run.graph, best=5), overwrite=True)
 
 
 def test_every_format_has_the_same_facts(run: transher.Run, tmp_path: Path) -> None:

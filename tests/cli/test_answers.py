@@ -117,6 +117,30 @@ def test_columns_delimiter_and_header_are_told_as_for_training(runs: tuple[Path,
     assert "--header yes" in refused.stderr
 
 
+def test_bad_rows_are_told_with_their_place_or_counted(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = [("France", "borders", "Belgium"), ("France", None, "Spain"), ("France", "borders", "Italy")]
+    frame = pd.DataFrame(rows, columns=["head", "relation", "tail"])
+    frame.to_parquet(tmp_path / "asked.parquet")
+    (tmp_path / "asked.tsv").write_text("France\tborders\tBelgium\nFrance\tSpain\nFrance\tborders\tItaly\n")
+    frame.to_json(tmp_path / "asked.jsonl", orient="records", lines=True)
+    for name, where in (("asked.parquet", "row 2"), ("asked.tsv", "line 2"), ("asked.jsonl", "line 2")):
+        refused = call("score", runs[0], tmp_path / name)
+        assert refused.exit_code == 1
+        assert f"{tmp_path / name}, {where}" in refused.stderr
+        told = call("score", runs[0], tmp_path / name, "--skip-bad-rows", "--json")
+        assert [row["tail"] for row in json.loads(told.stdout)] == ["Belgium", "Italy"]
+        assert f"1 bad rows were left out: {name}, {where}" in told.stderr
+
+
+def test_statements_of_rdf_are_scored(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    (tmp_path / "asked.nt").write_text("<http://a/x> <http://a/r> <http://a/y> .\n")
+    refused = call("score", runs[0], tmp_path / "asked.nt")
+    assert refused.exit_code == 1
+    assert "asked.nt, statement 1: The graph has no entity called" in refused.stderr
+    empty = json.loads(call("score", runs[0], tmp_path / "asked.nt", "--unknown", "null", "--json").stdout)
+    assert [row["score"] for row in empty] == [None]
+
+
 def test_a_file_that_is_there_is_not_replaced_unasked(runs: tuple[Path, Path], tmp_path: Path) -> None:
     asked, out = tmp_path / "asked.tsv", tmp_path / "out.tsv"
     asked.write_text("France\tborders\tBelgium\n")

@@ -305,8 +305,8 @@ def print_evidence(evidence: Evidence) -> None:
             say(f"  {reason}")
     say()
     print_table(
-        "Similar entities with such a fact (similarity: cosine of their embeddings, at most 1)",
-        ["fact", "similarity"],
+        "Similar entities with such a fact",
+        ["fact", "cosine similarity"],
         ((fact_in_words(similar.fact), f"{similar.similarity:.2f}") for similar in evidence.similar),
     )
     if evidence.influences:

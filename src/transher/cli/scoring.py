@@ -18,6 +18,7 @@ from transher.cli.progress import download_bar
 from transher.cli.visible import shown
 from transher.errors import InputError, UnknownNameError
 from transher.graph.addresses import is_address, local_copy
+from transher.graph.faults import BadRows
 from transher.graph.options import ReadingOptions
 from transher.graph.rows import ENDS, Rows, read_rows, unused
 from transher.graph.vocabulary import Vocabulary
@@ -45,23 +46,28 @@ class Scoring:
     ) -> None:
         self._run, self._path, self._options = run, path, options
         self._unknown, self._base_rate = unknown, base_rate
+        self._bad_rows = BadRows()
         self._count = 0
         self._not_found = 0
 
     def blocks(self) -> Iterator[pa.Table]:
         """The columns head, relation and tail, then the file's others, then score and, where there is one, probability.
         At least one block, which may be empty."""
-        for rows in read_rows(self._path, self._options):
+        for rows in read_rows(self._path, self._options, self._bad_rows):
             self._count += len(rows.places)
             yield self._scored(rows)
         if not self._count:
-            raise InputError("has no triples.", file=self._path, remedy="Give a head, relation and tail in each line.")
+            found = f" but {self._bad_rows.count:,} bad rows" if self._bad_rows.count else ""
+            remedy = "Give a head, relation and tail in each line."
+            raise InputError(f"has no triples{found}.", file=self._path, remedy=remedy)
 
     def told(self, out: Path | None) -> Iterator[str]:
         """What to tell once all is written."""
         if out is not None:
             left = self._not_found if self._unknown == "skip" else 0
             yield f"{self._count - left:,} triples are in {out}."
+        if self._bad_rows.count:
+            yield f"{self._bad_rows.count:,} bad rows were left out: {'; '.join(self._bad_rows.examples)}"
         if self._not_found:
             done = "were left out" if self._unknown == "skip" else "have no score"
             why = "the graph lacks one of their names, or has it more than once"

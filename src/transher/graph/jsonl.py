@@ -47,9 +47,11 @@ def read_jsonl(source: Source, options: ReadingOptions) -> Content:
     return content
 
 
-def json_rows(source: Source, options: ReadingOptions) -> Iterator[tuple[int, list[str], dict[str, str | None]]]:
+def json_rows(
+    source: Source, options: ReadingOptions, bad_rows: BadRows
+) -> Iterator[tuple[int, list[str], dict[str, str | None]]]:
     """For each line its number, its head, relation and tail, and what else an object has, as text."""
-    for number, value, row, keys in _lines(source, options, BadRows()):
+    for number, value, row, keys in _lines(source, options, bad_rows):
         others = value.items() if isinstance(value, dict) else ()
         yield number, row[:3], {key: _as_text(cell) for key, cell in others if key not in keys[:3]}
 
