@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,27 @@ from transher.training.watcher import Watcher
 ROOT = Path(__file__).parents[2]
 
 
+SMALL = experiments.QUICK
+TINY = (
+    "model.k=16",
+    "training.steps=60",
+    "training.batch=128",
+    "training.negatives=16",
+    "training.gradient_share=1",
+    "validation.every=30",
+    "validation.sample=50",
+    "validation.report_every=10",
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tiny() -> Iterator[None]:
+    """Most tests are about what is trained, recorded and resumed, not about how good it is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(experiments, "QUICK", TINY)
+        yield
+
+
 @pytest.fixture(scope="module")
 def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The whole path on the embedded graph, of two models."""
@@ -24,7 +46,8 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Path:
     result = CliRunner().invoke(main, arguments)
     assert result.exit_code == 0, result.output
     assert "| TranSHER |" in result.stdout
-    assert "transher reproduce world" in result.stdout
+    assert "Of a small experiment, made by `transher reproduce world" in result.stdout
+    assert "Its figures are not those of the paper" in result.stderr
     return folder / "quick"
 
 
@@ -40,6 +63,16 @@ def test_a_result_has_all_that_a_reader_needs_to_check_it(reproduced: Path) -> N
     assert len(result["graph_sha256"]) == 64
     assert {"python", "torch", "transher"} <= set(result["versions"])
     assert "commit" in result
+
+
+@pytest.mark.parametrize("model", ["transher", "pairre", "rotate", "transe"])
+def test_a_small_experiment_reaches_far_more_than_chance(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(experiments, "QUICK", SMALL)
+    wanted = experiments.experiments("world", models=[model], quick=True)
+    (written,) = reproduce.reproduce(wanted, tmp_path, tmp_path / "results")
+    assert json.loads(written.read_text("utf-8"))["metrics"]["overall"]["mrr"] > 0.2  # by chance .003
 
 
 def test_two_models_of_the_same_seed_are_compared_query_by_query(reproduced: Path) -> None:

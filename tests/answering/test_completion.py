@@ -164,7 +164,7 @@ def test_the_state_of_another_request_is_not_used(run: transher.Run, tmp_path: P
     assert not run.complete_to_file(out, wanted_facts(run.graph, best=5)).resumed
     state.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="Delete it"):
-        run.complete_to_file(out, wanted_facts(run.graph, best=5))
+        run.complete_to_file(out, wanted_facts(run.graph, best=5), overwrite=True)
 
 
 def test_every_format_has_the_same_facts(run: transher.Run, tmp_path: Path) -> None:
@@ -224,4 +224,9 @@ def test_the_command_writes_facts_with_their_evidence(tmp_path: Path) -> None:
     table = pd.read_csv(out, sep="\t")
     assert set(table["relation"]) == {"borders"}
     assert table["evidence"].str.len().min() > 10
-    assert "5 new facts" in CliRunner().invoke(main, arguments).stdout
+    before = out.read_bytes()
+    again = CliRunner().invoke(main, [*arguments, "--best", "3"])
+    assert again.exit_code == 2
+    assert "is there already" in again.stderr
+    assert out.read_bytes() == before
+    assert "5 new facts" in CliRunner().invoke(main, [*arguments, "--overwrite"]).stdout

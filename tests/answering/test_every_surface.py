@@ -163,7 +163,19 @@ def test_missing_facts(surfaces: Surfaces) -> None:
         wanted: dict[str, Any] = {"relations": [name]} if option == "relation" else {"entity": name}
         facts = surfaces.rows(surfaces.run.complete(**wanted, best=20))
         assert surfaces.http(path, name=name, top=20) == facts
-        _invoke(["complete", str(surfaces.run.folder), "--out", str(file), f"--{option}", name, "--best", "20"])
+        _invoke(
+            [
+                "complete",
+                str(surfaces.run.folder),
+                "--out",
+                str(file),
+                "--overwrite",
+                f"--{option}",
+                name,
+                "--best",
+                "20",
+            ]
+        )
         assert surfaces.rows(pq.read_table(file).to_pandas()) == facts
         for head, relation, tail, *_, known in facts[:3]:
             (scored,) = surfaces.http("score", head=head, relation=relation, tail=tail)
@@ -172,7 +184,7 @@ def test_missing_facts(surfaces: Surfaces) -> None:
             found_some = True
     assert found_some
     everything = surfaces.rows(surfaces.run.complete(best=20))
-    _invoke(["complete", str(surfaces.run.folder), "--out", str(file), "--best", "20"])
+    _invoke(["complete", str(surfaces.run.folder), "--out", str(file), "--overwrite", "--best", "20"])
     assert surfaces.rows(pq.read_table(file).to_pandas()) == everything
 
 

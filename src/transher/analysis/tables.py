@@ -58,8 +58,8 @@ def paper() -> dict[str, Any]:
 
 
 def render(name: str, results: Sequence[Result], quick: bool = False) -> str:
-    """The table `name`, such as `results-fb15k-237`, with the command that makes it again. `quick`: of tiny trainings,
-    which show that the path works and nothing else."""
+    """The table `name`, such as `results-fb15k-237`, with the command that makes it again. `quick`: of short
+    trainings, whose figures are not to be compared with the paper's."""
     kind, _, benchmark = name.partition("-")
     if kind not in _RENDERERS or benchmark not in GRAPHS:
         raise InputError(
@@ -69,7 +69,7 @@ def render(name: str, results: Sequence[Result], quick: bool = False) -> str:
     own = [result for result in results if result["experiment"]["benchmark"] == benchmark]
     body = renderer(benchmark, own)
     if quick:
-        return f"{body}\n\nOf tiny trainings, made by `transher reproduce {benchmark}{option} --quick`.\n"
+        return f"{body}\n\nOf a small experiment, made by `transher reproduce {benchmark}{option} --quick`.\n"
     return f"{body}\n\nMade by `transher reproduce {benchmark}{option}`.\n"
 
 

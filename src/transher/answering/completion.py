@@ -14,7 +14,7 @@ from transher.answering.answers import Answering
 from transher.answering.evidence import reasons
 from transher.answering.missing import Progress, Search, Standing, Wanted
 from transher.answering.predicted import Predicted
-from transher.answering.writing import refuse_unknown_ending, write_facts
+from transher.answering.writing import refuse_existing, refuse_unknown_ending, write_facts
 from transher.errors import InputError, Interrupted
 from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
 
@@ -46,12 +46,14 @@ def complete_to_file(
     *,
     scorer_hash: str,
     evidence: bool = False,
+    overwrite: bool = False,
     progress: Progress | None = None,
 ) -> CompletionSummary:
-    """Write the facts that are wanted to `out`. Ctrl-C leaves a state file beside it, from which the same request of
-    the same scorer, told by its hash, is resumed; a kill loses at most half a minute. The state of another request is
-    set aside."""
+    """Write the facts that are wanted to `out`, which is a new file unless `overwrite` is given. Ctrl-C leaves a state
+    file beside it, from which the same request of the same scorer, told by its hash, is resumed; a kill loses at most
+    half a minute. The state of another request is set aside."""
     refuse_unknown_ending(out)
+    refuse_existing(out, overwrite)
     started = saved = time.monotonic()
     state = out.with_name(f".{out.name}.state")
     fingerprint = json.dumps({"model": scorer_hash, **asdict(wanted)}, sort_keys=True)

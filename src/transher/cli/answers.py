@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,12 +13,18 @@ from transher.cli.options import (
     base_rate_option,
     load_run,
     out_option,
+    overwrite_option,
     print_json,
     run_argument,
+    table_options,
+    table_reading_options,
     threads_option,
     use_threads,
 )
 from transher.errors import UsageError
+
+if TYPE_CHECKING:
+    from transher.cli.scoring import Unknown
 
 
 @click.command()
@@ -80,20 +86,66 @@ def predict(
 
 @click.command()
 @run_argument
-@click.argument("triples_file", metavar="TRIPLES_FILE", type=click.Path(path_type=Path))
+@click.argument("triples_file", metavar="TRIPLES_FILE")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    help="File to write: .tsv, .csv or .parquet. Without it, TSV on standard output.",
+)
+@overwrite_option
+@click.option(
+    "--unknown",
+    type=click.Choice(["error", "skip", "null"]),
+    default="error",
+    show_default=True,
+    help="What to do with a row with a name that the graph lacks or has twice: stop, leave it out, or leave its score "
+    "empty.",
+)
+@table_reading_options
 @base_rate_option
 @threads_option
 @as_json
-def score(run_folder: Path, triples_file: Path, base_rate: float | None, threads: int | None, as_json: bool) -> None:
-    """Score triples from a file, given in names or identifiers: tab-separated on standard output."""
-    from transher.graph import read_triples
+def score(
+    run_folder: Path,
+    triples_file: str,
+    out: Path | None,
+    overwrite: bool,
+    unknown: Unknown,
+    base_rate: float | None,
+    threads: int | None,
+    as_json: bool,
+    **reading: Any,
+) -> None:
+    """Score the triples of a file, given in names or identifiers.
 
+    Other columns of the file are kept. The file is read and written in blocks, so that its size does not matter. In
+    .csv, text that a spreadsheet would take for a formula gets an apostrophe in front; .tsv and .parquet have all names
+    as they are.
+    """
+    from transher.answering.writing import TABLE_ENDINGS, refuse_existing, refuse_unknown_ending, write_blocks
+    from transher.cli.display import note
+    from transher.cli.scoring import Scoring, local_file, print_records, shown_in_terminal
+    from transher.files import replacing, writing
+
+    if out is not None and as_json:
+        raise UsageError("--json is for standard output: give --json or --out, not both.")
+    if out is not None:
+        refuse_unknown_ending(out, TABLE_ENDINGS)
+        refuse_existing(out, overwrite)
+    options = table_options(reading)
     use_threads(threads)
-    scores = load_run(run_folder).score(read_triples(triples_file), base_rate)
-    if as_json:
-        print_json(scores.to_dict("records"))
-    else:
-        scores.to_csv(sys.stdout, sep="\t", index=False)
+    run = load_run(run_folder)
+    with local_file(triples_file, options) as path:
+        scoring = Scoring(run, path, options, unknown, base_rate)
+        if as_json:
+            print_records(scoring.blocks())
+        elif out is None:
+            write_blocks(sys.stdout.buffer, ".tsv", shown_in_terminal(scoring.blocks()))
+        else:
+            with writing(out), replacing(out) as file:
+                write_blocks(file, out.suffix.lower(), scoring.blocks())
+    for line in scoring.told(out):
+        note(line)
 
 
 @click.command()
@@ -135,6 +187,7 @@ def explain(
 @click.option("--best", type=click.IntRange(min=1), help="How many facts; 1,000, or with --above all.")
 @click.option("--any-entity", is_flag=True, help="Also entities that the relation has never had on that side.")
 @click.option("--evidence", is_flag=True, help="Add the strongest reason for each fact.")
+@overwrite_option
 @base_rate_option
 @threads_option
 @as_json
@@ -147,24 +200,29 @@ def complete(
     best: int | None,
     any_entity: bool,
     evidence: bool,
+    overwrite: bool,
     base_rate: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
     """Find the most probable facts that the graph lacks.
 
-    Ctrl-C saves where the search stands; the same command resumes it.
+    Ctrl-C saves where the search stands; the same command resumes it. A file that is there already is replaced only
+    with --overwrite. In .csv, text that a spreadsheet would take for a formula gets an apostrophe in front.
     """
     from transher.answering.missing import wanted_facts
+    from transher.answering.writing import refuse_existing, refuse_unknown_ending
     from transher.cli.display import print_completion
     from transher.cli.progress import progress_bar
     from transher.files import writing
 
+    refuse_unknown_ending(out)
+    refuse_existing(out, overwrite)
     use_threads(threads)
     run = load_run(run_folder)
     wanted = wanted_facts(run.graph, relations, best, above, any_entity, base_rate, entity)
     with writing(out), progress_bar("completing", "of all pairs") as update:
-        summary = run.complete_to_file(out, wanted, evidence=evidence, progress=update)
+        summary = run.complete_to_file(out, wanted, evidence=evidence, overwrite=overwrite, progress=update)
     if as_json:
         print_json(summary.to_dict())
     else:

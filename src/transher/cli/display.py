@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
+from rich.text import Text
+
+from transher.cli.visible import shown, shown_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,25 +27,95 @@ if TYPE_CHECKING:
     from transher.runs.search import Outcome, Range
     from transher.training.recipe import Recipe
 
-OUTPUT = Console(highlight=False)
-MESSAGES = Console(stderr=True, highlight=False)
+# No emoji: a name may be `:smile:`, and is not to become a picture.
+OUTPUT = Console(highlight=False, emoji=False)
+MESSAGES = Console(stderr=True, highlight=False, emoji=False)
 _SHOWN = 5  # how many patterns of a kind
+_WIDE = 110  # columns from which on a table of long names has room for all its figures
+_WORD = re.compile(r"\s*\S+\s*")
+_PART = re.compile(r"[^\s/_.,;:#→∘—-]*[\s/_.,;:#→∘—-]+|[^\s/_.,;:#→∘—-]+")
 
 
 def note(text: str) -> None:
-    MESSAGES.print(text, markup=False)
+    """Something to know besides the result."""
+    _tell(MESSAGES, text)
+
+
+def say(text: str = "") -> None:
+    """A sentence of the result."""
+    _tell(OUTPUT, text)
+
+
+def _tell(console: Console, text: str) -> None:
+    """Text as it is: wrapped between words in a terminal, and not at all where a program reads it."""
+    lines = shown_lines(text).split("\n")
+    if console.is_terminal:
+        lines = [part for line in lines for part in wrapped(line, console.width)]
+    console.print(Text("\n".join(lines)), soft_wrap=True)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Columns whose values are all numbers go to the right."""
-    cells = [[cell if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
-    table = Table(title=title or None, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    """Columns whose values are all numbers go to the right. Names are shown as they are, and wrapped between their
+    parts."""
+    cells = [[shown(cell) if isinstance(cell, str) else _number(cell) for cell in row] for row in rows]
+    table = Table(
+        title=Text(shown_lines(title)) if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
     for position, column in enumerate(columns):
         numeric = bool(cells) and all(_looks_numeric(row[position]) for row in cells)
-        table.add_column(column, justify="right" if numeric else "left", no_wrap=numeric, overflow="fold")
+        table.add_column(Text(column), justify="right" if numeric else "left", no_wrap=numeric)
     for row in cells:
-        table.add_row(*(cell.replace("[", r"\[") for cell in row))
+        table.add_row(*(_Name(cell) for cell in row))
     OUTPUT.print(table)
+
+
+class _Name:
+    """A table's cell, which is wrapped where it is too long."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        parts = [cell_len(part.rstrip()) for part in _PART.findall(self.text)]
+        return Measurement(max(parts, default=0), cell_len(self.text)).with_maximum(options.max_width)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text("\n".join(wrapped(self.text, options.max_width)), justify=options.justify)
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """`text` in lines of at most `width` cells. A line ends between words. A word that fits in no line, as the names of
+    relations may be, is wrapped after a mark such as / and _; a part that still fits in none has … in its middle."""
+    lines, line = [], ""
+    for piece in _pieces(text, width):
+        if line and cell_len((line + piece).rstrip()) > width:
+            lines.append(line.rstrip())
+            line = ""
+        line += _shortened(piece, width)
+    return [*lines, line.rstrip()]
+
+
+def _pieces(text: str, width: int) -> Iterator[str]:
+    for word in _WORD.findall(text):
+        if cell_len(word.rstrip()) <= width:
+            yield word
+        else:
+            yield from _PART.findall(word)
+
+
+def _shortened(piece: str, width: int) -> str:
+    """The piece, without its middle if it is too wide."""
+    if cell_len(piece.rstrip()) <= width:
+        return piece
+    half = max(0, width - 1) // 2
+    start, end = piece[: width - 1 - half], piece.rstrip()[len(piece.rstrip()) - half :]
+    while start and cell_len(start) + 1 + cell_len(end) > width:  # of wide characters fewer fit
+        start, end = start[:-1], end[1:]
+    return f"{start}…{end}"
 
 
 def print_evaluation(title: str, evaluation: dict[str, Any], by: str | None = None) -> None:
@@ -51,22 +127,21 @@ def print_evaluation(title: str, evaluation: dict[str, Any], by: str | None = No
             rows |= {f"{side} {kind}": metrics for kind, metrics in types.items()}
     else:
         rows |= evaluation["by_relation" if by == "relation" else "by_side"]
+    columns: dict[str, Callable[[dict[str, Any]], str]] = {
+        "MRR": lambda row: f"{row['mrr']:.4f}",
+        "95 % interval": lambda row: _interval(row["intervals"].get("mrr")),
+        "MR": lambda row: f"{row['mr']:.1f}",
+        "H@1": lambda row: f"{row['hits@1']:.4f}",
+        "H@3": lambda row: f"{row['hits@3']:.4f}",
+        "H@10": lambda row: f"{row['hits@10']:.4f}",
+        "queries": lambda row: f"{row['count']:,}",
+    }
+    if by == "relation" and OUTPUT.width < _WIDE:
+        del columns["95 % interval"]  # the names of relations need its place; --json has it
     print_table(
         title,
-        ["", "MRR", "95 % interval", "MR", "H@1", "H@3", "H@10", "queries"],
-        (
-            (
-                name,
-                f"{row['mrr']:.4f}",
-                _interval(row["intervals"].get("mrr")),
-                f"{row['mr']:.1f}",
-                f"{row['hits@1']:.4f}",
-                f"{row['hits@3']:.4f}",
-                f"{row['hits@10']:.4f}",
-                f"{row['count']:,}",
-            )
-            for name, row in rows.items()
-        ),
+        ["", *columns],
+        ((name, *(figure(row) for figure in columns.values())) for name, row in rows.items()),
     )
 
 
@@ -112,7 +187,7 @@ def print_calibration(report: CalibrationReport) -> None:
 def print_statistics(statistics: GraphStatistics) -> None:
     """A graph's figures: sizes, degrees, relation types, and the strongest of its patterns."""
     splits = ", ".join(f"{count:,} {split}" for split, count in statistics.triples.items())
-    OUTPUT.print(f"{statistics.name}: {statistics.entities:,} entities, {statistics.relations:,} relations; {splits}")
+    say(f"{statistics.name}: {statistics.entities:,} entities, {statistics.relations:,} relations; {splits}")
     spreads = {"degree": statistics.degree, "as head": statistics.out_degree, "as tail": statistics.in_degree}
     print_table(
         "Triples per entity",
@@ -145,26 +220,26 @@ def print_statistics(statistics: GraphStatistics) -> None:
     )
     hidden = {kind: len(rules) - _SHOWN for kind, rules in kinds.items() if len(rules) > _SHOWN}
     if hidden:
-        OUTPUT.print(f"and {', '.join(f'{count:,} more {kind}' for kind, count in hidden.items())}: see --json")
+        say(f"and {', '.join(f'{count:,} more {kind}' for kind, count in hidden.items())}: see --json")
     leak = statistics.leakage
-    OUTPUT.print(
+    say(
         f"Test triples that training has turned round: {leak.same_relation:.1%} with the same relation, "
         f"{leak.inverse_relation:.1%} with an inverse, {leak.any_relation:.1%} with any."
     )
     duplicates = sum(statistics.duplicate_triples.values())
     overlaps = ", ".join(f"{count:,} in {pair}" for pair, count in statistics.overlaps.items() if count) or "none"
-    OUTPUT.print(
+    say(
         f"Duplicate triples that remain: {duplicates:,}. In two splits: {overlaps}. Without a training triple: "
         f"{statistics.unseen_entities:,} entities, {statistics.unseen_relations:,} relations."
     )
 
 
 def print_recipe(recipe: Recipe, reason: str) -> None:
-    """The settings of a training, on two lines a section."""
-    MESSAGES.print(reason, markup=False)
+    """The settings of a training, a paragraph per section."""
+    note(reason)
     for section, values in recipe.model_dump().items():
-        shown = " ".join(f"{key}={value}" for key, value in values.items())
-        MESSAGES.print(f"  [bold]{section}[/bold] {shown}", soft_wrap=False)
+        settings = shown(" ".join(f"{key}={value}" for key, value in values.items()))
+        MESSAGES.print(Text.assemble("  ", (section, "bold"), " ", settings))
 
 
 def print_search(found: Outcome, space: Sequence[Range]) -> None:
@@ -172,8 +247,8 @@ def print_search(found: Outcome, space: Sequence[Range]) -> None:
     rows = []
     for part in space:
         value, importance = part.value_in(found.recipe), found.importance.get(part.key)
-        shown = str(value) if isinstance(value, str) else f"{value:.4g}"
-        rows.append((part.key, shown, "" if importance is None else f"{importance:.0%}"))
+        best = str(value) if isinstance(value, str) else f"{value:.4g}"
+        rows.append((part.key, best, "" if importance is None else f"{importance:.0%}"))
     print_table(
         f"Best of {found.finished} finished and {found.pruned} pruned trials: validation MRR {found.mrr:.4f}",
         ["setting", "best", "importance"],
@@ -184,7 +259,7 @@ def print_search(found: Outcome, space: Sequence[Range]) -> None:
 def print_answers(answers: pd.DataFrame, asked: str) -> None:
     """Ranked answers under the query that they answer."""
     if not len(answers):
-        OUTPUT.print("No answers: everything that fits is known already.")
+        say("No answers: everything that fits is known already.")
         return
     first = answers.iloc[0]
     query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
@@ -209,9 +284,6 @@ def print_evidence(evidence: Evidence) -> None:
     """From the strongest reason to the other answers."""
     from transher.answering.evidence import fact_in_words, rule_in_words, steps_in_words
 
-    def say(text: str = "") -> None:
-        OUTPUT.print(text, markup=False, soft_wrap=True)
-
     say(fact_in_words(evidence.fact))
     probability = "" if evidence.probability is None else f"probability {evidence.probability:.1%}, "
     say(
@@ -231,16 +303,23 @@ def print_evidence(evidence: Evidence) -> None:
         say("\nAgainst it")
         for reason in evidence.against:
             say(f"  {reason}")
+    say()
     print_table(
-        "\nSimilar entities with such a fact",
-        ["fact", "similarity"],
+        "Similar entities with such a fact",
+        ["fact", "cosine similarity"],
         ((fact_in_words(similar.fact), f"{similar.similarity:.2f}") for similar in evidence.similar),
     )
-    print_table(
-        "Known facts that moved the score most",
-        ["fact", "size", "share"],
-        ((fact_in_words(one.fact), f"{one.size:+.2f}", f"{one.share:.1%}") for one in evidence.influences),
-    )
+    if evidence.influences:
+        print_table(
+            "Known facts that moved the score most",
+            ["fact", "effect on the score", "share of all effects"],
+            ((fact_in_words(one.fact), f"{one.size:+.2f}", f"{one.share:.1%}") for one in evidence.influences),
+        )
+        say(
+            "Effect: by how much the score would rise (+) or fall (−), per unit of learning rate, if training saw the "
+            "fact once more; an estimate from gradients. Share: its part of the effects, signs aside, of all facts "
+            "about the head or the tail.\n"
+        )
     print_table(
         "Other answers",
         ["fact", "score", "probability", ""],
@@ -261,20 +340,18 @@ def print_completion(summary: CompletionSummary) -> None:
     spread = ""
     if summary.highest_probability is not None and summary.lowest_probability is not None:
         spread = f", with probabilities from {summary.highest_probability:.1%} to {summary.lowest_probability:.1%}"
-    OUTPUT.print(
+    say(
         f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
-        f"are in {summary.out}.",
-        markup=False,
+        f"are in {summary.out}."
     )
 
 
 def print_update(out: str, report: UpdateReport) -> None:
     """What joined a run, and how far old answers moved."""
-    OUTPUT.print(
+    say(
         f"{report.added:,} triples joined ({report.already_known:,} were known), with {report.new_relations:,} new "
         f"relations and {report.new_entities:,} new entities ({', '.join(report.examples) or 'none'}"
-        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}.",
-        markup=False,
+        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}."
     )
     if report.mrr_before is None or report.mrr_after is None:
         return

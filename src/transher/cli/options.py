@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from transher.cli.visible import shown, shown_json, shown_lines
 from transher.errors import Interrupted, TransherError, UsageError
 
 if TYPE_CHECKING:
     from transher.graph import Graph
+    from transher.graph.options import ReadingOptions
     from transher.runs.run import Run
     from transher.training.recipe import Recipe
 
@@ -23,7 +25,7 @@ class Failure(click.ClickException):
     1 for all else."""
 
     def __init__(self, error: TransherError) -> None:
-        super().__init__(str(error))
+        super().__init__(shown_lines(str(error)))
         self.code = 130 if isinstance(error, Interrupted) else 2 if isinstance(error, UsageError) else 1
 
     def show(self, file: Any = None) -> None:
@@ -46,17 +48,19 @@ class Commands(click.Group):
             if isinstance(error, BrokenPipeError):
                 raise
             remedy = " What was saved before is whole: free some space and resume." if error.errno == ENOSPC else ""
-            where = f"{error.filename}: " if error.filename else ""
+            where = f"{shown(str(error.filename))}: " if error.filename else ""
             raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
 
 
-READING_OPTIONS = (
+TABLE_OPTIONS = (
     click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
     click.option("--header", type=click.Choice(["auto", "yes", "no"]), help="Whether a table has a header line."),
     click.option("--format", "format", metavar="FORMAT", help="tsv, csv, jsonl, parquet, nt, nq, ttl, trig or rdf."),
     click.option("--delimiter", metavar="CHARACTER", help="What separates a table's columns, as ';' or tab."),
     click.option("--encoding", help="Of a text file; utf-8 by default."),
     click.option("--skip-bad-rows", is_flag=True, default=None, help="Leave out and count rows that cannot be read."),
+)
+GRAPH_OPTIONS = (
     click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
     click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
     click.option("--entity-names", metavar="FILE", help="Lines of identifier, name, description."),
@@ -67,14 +71,25 @@ READING_OPTIONS = (
 RECIPE_OPTIONS = (
     click.option("--model", help="Name of the model; TranSHER by default."),
     click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file."),
-    click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="One setting, as training.steps=20000."),
+    click.option(
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One setting, such as training.steps=20000; `transher settings` lists them.",
+    ),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of everything random."),
 )
 
 
 def reading_options(command: Callable[..., None]) -> Callable[..., None]:
     """What a graph of one's own may need to be read; benchmarks need none of it."""
-    return _with(READING_OPTIONS, command)
+    return _with((*TABLE_OPTIONS, *GRAPH_OPTIONS), command)
+
+
+def table_reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """What a file of triples may need to be read."""
+    return _with(TABLE_OPTIONS, command)
 
 
 def recipe_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -93,6 +108,7 @@ def out_option(help: str) -> Callable[..., Any]:
     return click.option("--out", required=True, type=click.Path(path_type=Path), help=help)
 
 
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the file if it is there already.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
@@ -123,15 +139,27 @@ def open_graph(name: str, reading: dict[str, Any]) -> Graph:
     from transher.cli.progress import download_bar
     from transher.graph import load_graph
 
+    with download_bar() as update:
+        graph = load_graph(name, progress=update, **_given(reading))
+    for line in graph.load_report.lines() if graph.load_report else ():
+        note(line)
+    return graph
+
+
+def table_options(reading: dict[str, Any]) -> ReadingOptions:
+    """The options of `table_reading_options` as the readers take them."""
+    from transher.graph.options import ReadingOptions
+
+    return ReadingOptions(literals="keep", **_given(reading))
+
+
+def _given(reading: dict[str, Any]) -> dict[str, Any]:
+    """Those reading options that were given."""
     given = {key: value for key, value in reading.items() if value is not None}
     if "columns" in given:
         parts = [part.strip() for part in given["columns"].split(",")]
         given["columns"] = [int(part) for part in parts] if all(part.isdecimal() for part in parts) else parts
-    with download_bar() as update:
-        graph = load_graph(name, progress=update, **given)
-    for line in graph.load_report.lines() if graph.load_report else ():
-        note(line)
-    return graph
+    return given
 
 
 def choose_recipe(
@@ -183,7 +211,11 @@ def require(module: str, extra: str, what: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False, default=_plain))
+    click.echo(as_json_text(value, indent=2))
+
+
+def as_json_text(value: Any, indent: int | None = None) -> str:
+    return shown_json(json.dumps(value, indent=indent, ensure_ascii=False, default=_plain))
 
 
 def _plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from rich.progress import (
 )
 
 from transher.cli.display import MESSAGES
+from transher.cli.visible import shown
 from transher.training.watcher import Report, SearchWatcher, Watcher
 
 
@@ -27,7 +28,7 @@ from transher.training.watcher import Report, SearchWatcher, Watcher
 def progress_bar(what: str, unit: str = "") -> Iterator[Any]:
     """A bar for callbacks of the form (done, total)."""
     with Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         TaskProgressColumn(),
         TextColumn(unit),
@@ -47,7 +48,7 @@ def progress_bar(what: str, unit: str = "") -> Iterator[Any]:
 def download_bar() -> Iterator[Any]:
     """A bar for a download, if there is one: callbacks of the form (file, done, total or None)."""
     with Progress(
-        TextColumn("downloading {task.description}"),
+        TextColumn("downloading {task.description}", markup=False),
         BarColumn(),
         DownloadColumn(),
         TransferSpeedColumn(),
@@ -59,7 +60,7 @@ def download_bar() -> Iterator[Any]:
 
         def update(file: str, done: int, total: int | None) -> None:
             if file not in tasks:
-                tasks[file] = progress.add_task(file, total=total)
+                tasks[file] = progress.add_task(shown(file), total=total)
             progress.update(tasks[file], completed=done, total=total)
 
         yield update
@@ -109,7 +110,10 @@ class SearchDisplay(SearchWatcher):
 
     def __enter__(self) -> SearchDisplay:
         self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[left]}"), console=MESSAGES
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[left]}"),
+            console=MESSAGES,
         )
         self._progress.start()
         self._task = self._progress.add_task("searching", total=None, left="")
@@ -138,9 +142,8 @@ class SearchDisplay(SearchWatcher):
         best = mrr is not None and (self._best is None or mrr > self._best)
         self._best = mrr if best else self._best
         mark = "  (best)" if best else ""
-        self._progress.print(
-            f"trial {number:>3}  {figure}  {how}{mark}  {self._settings.get(number, '')}", markup=False
-        )
+        settings = shown(self._settings.get(number, ""))
+        self._progress.print(f"trial {number:>3}  {figure}  {how}{mark}  {settings}", markup=False)
 
 
 def _span(seconds: float) -> str:

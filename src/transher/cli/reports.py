@@ -17,6 +17,8 @@ from transher.cli.options import (
 )
 from transher.errors import UsageError
 
+_PAGE_START = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>'  # as `html_page` starts one
+
 
 @click.command()
 @click.argument("benchmark", required=False)
@@ -37,7 +39,11 @@ from transher.errors import UsageError
     show_default=True,
     help="Trainings of each main model; at least 3 for significance.",
 )
-@click.option("--quick", is_flag=True, help="A few steps of a tiny model, to try the whole path.")
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="A small experiment: short trainings, a minute or two for all models.",
+)
 @click.option(
     "--runs",
     "runs_folder",
@@ -90,6 +96,9 @@ def reproduce(
         runs_folder = runs_folder / "quick"
     target = results_folder or (runs_folder / "results" if quick else Path("results"))
 
+    if quick:
+        note(f"A small experiment on {benchmark}: {experiments.quick_in_words()}")
+
     def started(experiment: experiments.Experiment, state: str) -> None:
         words = {
             "start": "joining" if experiment.members else "training",
@@ -133,7 +142,7 @@ def _tell_rewritten(paths: list[Path]) -> None:
     type=click.Path(path_type=Path),
     default=Path("report"),
     show_default=True,
-    help="Folder for the page and its pictures.",
+    help="Folder for the page and its pictures; new, empty, or with an earlier report, which is replaced.",
 )
 @threads_option
 @as_json
@@ -147,6 +156,7 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
 
     use_threads(threads)
     refuse_run_folder(out, "a report")
+    _refuse_other_files(out)
     runs = [load_run(folder) for folder in run_folders]
     with progress_bar("analysing") as update:
         page, pictures = write_report(runs, out, progress=update)
@@ -154,6 +164,23 @@ def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_js
         print_json({"page": str(page), "pictures": pictures})
     else:
         note(f"The report is {page}; beside it, {len(pictures)} pictures as PNG and SVG.")
+
+
+def _refuse_other_files(folder: Path) -> None:
+    """A report replaces an earlier one, and nothing else."""
+    from transher.analysis.report import PAGE
+
+    if not folder.is_dir():
+        return
+    page = folder / PAGE
+    is_report = page.is_file() and page.read_text("utf-8", "replace").startswith(_PAGE_START)
+    if page.exists() and not is_report:
+        raise UsageError(f"{page} is there, and is no report of this command: name another folder with --out.")
+    others = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    if others and not is_report:
+        raise UsageError(
+            f"{folder} has files, such as {others[0]}, and no report: empty it, or name a new folder with --out."
+        )
 
 
 COMMANDS = (reproduce, analyze)

@@ -50,8 +50,8 @@ def train(
 ) -> None:
     """Train a model on a graph and leave a run folder.
 
-    With no recipe, the settings are chosen from the graph's size and printed. Ctrl-C saves; --resume continues, with
-    the graph and the recipe that lie in the folder.
+    Without a recipe, the settings are chosen from the graph and the model, and printed; `transher settings` says what
+    each means. Ctrl-C saves; --resume continues with the graph and the recipe in the folder.
     """
     from transher.cli.display import print_recipe
     from transher.cli.progress import TrainingDisplay

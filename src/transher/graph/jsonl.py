@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from transher.errors import InputError
 from transher.graph.columns import ROLES, choose_columns
 from transher.graph.content import Content
 from transher.graph.encoding import SpelledTriples
+from transher.graph.faults import BadRows
 from transher.graph.options import ReadingOptions, option
 from transher.graph.streams import Source, text_lines
 from transher.graph.words import LARGEST_WEIGHT, as_weights, word_of
@@ -29,16 +31,48 @@ def read_jsonl(source: Source, options: ReadingOptions) -> Content:
     """Triples of a file with a JSON object or array in each line. Keys are found as columns of a header are, by the
     first line; arrays hold head, relation, tail and perhaps a weight, or what `columns` says."""
     content = Content(SpelledTriples())
-    keys: tuple[Any, ...] | None = None
     columns: list[list[Any]] = [[], [], [], []]
+    weights: list[float] = []
+    for _, _, row, _ in _lines(source, options, content.bad_rows):
+        for column, cell in zip(columns, row, strict=False):
+            column.append(cell)
+        if len(columns[0]) == _BLOCK_ROWS:
+            weights += _flush(content, columns)
+    weights += _flush(content, columns)
+    if not len(content.triples):
+        found = f"The first bad line: {content.bad_rows.examples[0]}" if content.bad_rows.count else _REMEDY
+        raise InputError("has no triples.", file=source.path, remedy=found)
+    if weights:
+        content.triples.weights = as_weights(np.array(weights))
+    return content
+
+
+def json_rows(
+    source: Source, options: ReadingOptions, bad_rows: BadRows
+) -> Iterator[tuple[int, list[str], dict[str, str | None]]]:
+    """For each line its number, its head, relation and tail, and what else an object has, as text."""
+    for number, value, row, keys in _lines(source, options, bad_rows):
+        others = value.items() if isinstance(value, dict) else ()
+        yield number, row[:3], {key: _as_text(cell) for key, cell in others if key not in keys[:3]}
+
+
+def _as_text(cell: Any) -> str | None:
+    return cell if cell is None or isinstance(cell, str) else json.dumps(cell, ensure_ascii=False)
+
+
+def _lines(
+    source: Source, options: ReadingOptions, bad_rows: BadRows
+) -> Iterator[tuple[int, Any, list[Any], tuple[Any, ...]]]:
+    """For each line its number, its value, the words and perhaps the weight in it, and the keys of these. A bad line is
+    an error, or is passed over and noted."""
+    keys: tuple[Any, ...] | None = None
 
     def on_bad(line: int, what: str) -> None:
         if not options.skip_bad_rows:
             remedy = f"{_REMEDY} Or leave such lines out: {option('skip_bad_rows')}."
             raise InputError(what, file=source.path, line=line, remedy=remedy)
-        content.bad_rows.add(f"{source.path.name}, line {line}", what)
+        bad_rows.add(f"{source.path.name}, line {line}", what)
 
-    weights: list[float] = []
     for number, line in text_lines(source, on_bad if options.skip_bad_rows else None):
         if not line.strip():
             continue
@@ -49,18 +83,8 @@ def read_jsonl(source: Source, options: ReadingOptions) -> Content:
             row = _row(value, keys)
         except _BadLine as error:
             on_bad(number, str(error))
-            continue
-        for column, cell in zip(columns, row, strict=False):
-            column.append(cell)
-        if len(columns[0]) == _BLOCK_ROWS:
-            weights += _flush(content, columns)
-    weights += _flush(content, columns)
-    if not len(content.triples):
-        found = f"The first bad line: {content.bad_rows.examples[0]}" if content.bad_rows.count else _REMEDY
-        raise InputError("has no triples.", file=source.path, remedy=found)
-    if keys is not None and len(keys) == 4:
-        content.triples.weights = as_weights(np.array(weights))
-    return content
+        else:
+            yield number, value, row, keys
 
 
 def _flush(content: Content, columns: list[list[Any]]) -> list[float]:

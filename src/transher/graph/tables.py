@@ -27,7 +27,7 @@ _REMEDY = "Give a file with a head, relation and tail in each line."
 def read_text(source: Source, options: ReadingOptions) -> Content:
     """Triples of a TSV, TXT or CSV file. A row that is wrong is an error, or is left out and noted where the options
     say so."""
-    layout = _text_layout(source, options)
+    layout = text_layout(source, options)
     try:
         content = Content(_fast(source, layout))
         as_it_should_be = _is_sound(content.triples) and not layout.spaced  # which Arrow does not understand
@@ -121,7 +121,7 @@ def _slow(source: Source, layout: TextLayout) -> Content:
     return content
 
 
-def _text_layout(source: Source, options: ReadingOptions) -> TextLayout:
+def text_layout(source: Source, options: ReadingOptions) -> TextLayout:
     quoted = source.form == ".csv"
     delimiter = options.separator or ("," if quoted else "")
     on_bad: OnBadRow | None = (lambda line, what: None) if options.skip_bad_rows else None  # noted by another reading

@@ -284,12 +284,19 @@ class Run:
         wanted: Wanted,
         *,
         evidence: bool = False,
+        overwrite: bool = False,
         progress: Progress | None = None,
     ) -> CompletionSummary:
-        """As `complete`, to a file (.tsv, .csv, .parquet, .nt). What was stopped is resumed by the same request."""
-        scorer_hash = sha256(self.folder / MODEL_FILE)
+        """As `complete`, to a new file (.tsv, .csv, .parquet, .nt), or with `overwrite` in place of the one there. What
+        was stopped is resumed by the same request."""
         return complete_to_file(
-            self.answering, Path(out), wanted, scorer_hash=scorer_hash, evidence=evidence, progress=progress
+            self.answering,
+            Path(out),
+            wanted,
+            scorer_hash=sha256(self.folder / MODEL_FILE),
+            evidence=evidence,
+            overwrite=overwrite,
+            progress=progress,
         )
 
     def calibration_report(self, split: Split = "test") -> CalibrationReport:

@@ -17,11 +17,11 @@ from transher.deadline import slices
 from transher.errors import UnknownNameError, UsageError
 from transher.graph.columns import choose_columns
 from transher.graph.frames import frame_columns, spelled
-from transher.graph.options import Columns, ReadingOptions
+from transher.graph.options import Columns, ReadingOptions, option
 
 Unknown = Literal["error", "skip", "null"]
 COLUMNS = ("head", "relation", "tail")
-_ADDED = ("score", "probability")
+ADDED = ("score", "probability")
 _BLOCK = 1 << 16  # triples judged at a time: some 10 MB
 _LISTED = 5  # further rows that an error names
 
@@ -42,7 +42,7 @@ def score_frame(
     """The DataFrame with its index and its columns, and with the score and the probability of each row's triple."""
     places = _triple_columns([str(name) for name in frame.columns], columns)
     words = spelled(frame_columns(frame, places), "the DataFrame", [str(frame.columns[place]) for place in places])
-    worth = _judge(answering, words, unknown, base_rate, partial(index_of, frame))
+    worth = judge_words(answering, words, unknown, base_rate, partial(index_of, frame))
     kept = worth.meant if unknown == "skip" else np.ones(len(frame), dtype=np.bool_)
     added: dict[str, NDArray[np.floating]] = {"score": worth.scores[kept]}
     if worth.probabilities is not None:
@@ -63,7 +63,7 @@ def score_blocks(
         places = _triple_columns(block.column_names, columns)
         parts = [block.column(place).combine_chunks() for place in places]
         words = spelled(parts, "the table", [block.column_names[place] for place in places])
-        worth = _judge(answering, words, unknown, base_rate, partial(_counted, first))
+        worth = judge_words(answering, words, unknown, base_rate, partial(_counted, first))
         first += len(block)
         missing = ~worth.meant
         scored = block.append_column("score", pa.array(worth.scores, mask=missing))
@@ -123,19 +123,20 @@ def find_names(answering: Answering, words: Sequence[pa.Array]) -> NDArray[np.in
     return np.stack([vocabulary.meant(column) for vocabulary, column in zip(vocabularies, words, strict=True)], 1)
 
 
-def _judge(
+def judge_words(
     answering: Answering,
     words: Sequence[pa.Array],
     unknown: Unknown,
     base_rate: float | None,
     row_name: Callable[[int], str],
 ) -> Worth:
+    """What the triples in three columns of words are worth. `row_name` says how an error names a row."""
     if unknown not in ("error", "skip", "null"):
         raise UsageError(f"unknown={unknown!r}: it is 'error', 'skip' or 'null'.")
     ids = find_names(answering, words)
     meant = np.asarray((ids >= 0).all(1))
     if unknown == "error" and not meant.all():
-        remedy = 'With unknown "skip" such rows are left out, with "null" they have no score.'
+        remedy = f"{option('unknown', 'skip')} leaves such rows out; with null they have no score."
         raise unknown_names(answering, words, ids < 0, row_name, remedy)
     scores = np.full(len(ids), np.nan, dtype=np.float32)
     probabilities = None if answering.judge is None else np.full(len(ids), np.nan)
@@ -150,7 +151,7 @@ def _judge(
 
 def _triple_columns(names: Sequence[str], columns: Columns | None) -> tuple[int, ...]:
     """Where head, relation and tail stand, as `load_graph` finds them."""
-    taken = [name for name in _ADDED if name in names]
+    taken = [name for name in ADDED if name in names]
     if taken:
         raise UsageError(f"The table has a column {taken[0]!r} already: rename it, or leave it out.")
     places, _ = choose_columns(names, ReadingOptions(columns=columns, header="yes"), "the table", None)

@@ -79,6 +79,11 @@ def find_loss(name: str) -> Loss:
     return loss
 
 
+def loss_names() -> list[str]:
+    """The losses that ship with the package, and those that other packages publish."""
+    return _LOSSES.names()
+
+
 def provenance(name: str) -> dict[str, str]:
     """Where a loss comes from, for the run's manifest."""
     return _LOSSES.provenance(name)
