@@ -14,7 +14,7 @@ from transher.errors import Diverged
 from transher.models.model import Model
 from transher.training.batches import Batch, Batches
 from transher.training.loss import batch_loss
-from transher.training.schedule import learning_rate, resets_moments
+from transher.training.schedule import Fall, learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
 from transher.training.table import Table
 
@@ -33,8 +33,11 @@ class TrainingStep:
     relations: Table
     free: tuple[Tensor, Tensor] | None = None
 
-    def __call__(self, batch: Batch, step: int, spread: dict[str, float] | None = None) -> float:
-        """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients."""
+    def __call__(
+        self, batch: Batch, step: int, spread: dict[str, float] | None = None, fall: Fall | None = None
+    ) -> float:
+        """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients.
+        `fall`: when the learning rate falls, with the schedule plateau."""
         if resets_moments(self.settings, step):
             self.entities.reset()
             self.relations.reset()
@@ -44,15 +47,14 @@ class TrainingStep:
         if not math.isfinite(value):
             raise Diverged(
                 f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
-                f"are kept; try --set training.lr={self.settings.lr / 10:g}, or a warm-up with --set "
-                "training.warmup=1000."
+                f"are kept; set training.lr={self.settings.lr / 10:g}, or a warm-up by training.warmup=1000."
             )
         loss.backward()
         self._pull_translations(rows[1])
         if spread is not None:
             named = zip(("entities", "relations"), rows, strict=True)
             spread |= {name: float(part.grad.std()) for name, part in named if part.grad is not None}
-        self._push(batch, rows, step)
+        self._push(batch, rows, learning_rate(self.settings, step, fall))
         if self.settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
             share = 1 - math.exp(-_AVERAGE_EVERY / (self.settings.averaging * (step + 1)))
             self.entities.follow(share)
@@ -109,9 +111,8 @@ class TrainingStep:
             gradient.add_(translation, alpha=2 * weight)
 
     @torch.no_grad()
-    def _push(self, batch: Batch, rows: Sequence[Tensor], step: int) -> None:
+    def _push(self, batch: Batch, rows: Sequence[Tensor], rate: float) -> None:
         """Give each table the gradients of its rows, at its learning rate; those of free rows alone, where some are."""
-        rate = learning_rate(self.settings, step)
         rates = rate, rate * self.settings.relation_rate
         ids = batch.entity_ids, batch.relation_ids
         for place, table in enumerate((self.entities, self.relations)):
