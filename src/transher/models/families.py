@@ -84,8 +84,8 @@ class ScaledL1Model(Model):
 class DotModel(Model):
     """Σ_i q_i e_i, with the query (q,): one matrix product for BLAS."""
 
-    # As ComplEx is trained since Lacroix et al. (2018), with a sample of the entities instead of all: the self-adversarial
-    # loss with a large γ, as in the authors' baselines, leaves these models at chance on small graphs.
+    # As ComplEx is trained since Lacroix et al. (2018), with a sample of the entities instead of all. The
+    # self-adversarial loss with a large γ, as in the authors' baselines, leaves these models at chance on small graphs.
     defaults: ClassVar[Mapping[str, Any]] = {
         "model.init": "N_N_N",
         "model.reciprocal": True,
