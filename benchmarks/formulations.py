@@ -45,6 +45,7 @@ class SharedSet:
             (self.entities, batch.entity_ids, entity_rows),
             (self.relations, batch.relation_ids, relation_rows),
         ):
+            assert rows.grad is not None
             moments = table.state["m"], table.state["v"]
             reference.adam_rows(table.weight, *moments, ids, rows.grad, 1e-6, BETA1, BETA2, EPSILON, 1)
 
@@ -90,7 +91,8 @@ class AuthorsStep:
         r_head, r_tail, translation = self.relations[self.triples[:, 1]].unsqueeze(1).chunk(3, -1)
         tail = self.entities.index_select(0, tails.reshape(-1)).view(*tails.shape, -1)
         head, tail = normalize(head, dim=-1), normalize(tail, dim=-1)
-        return GAMMA - (head * r_head + translation - tail * r_tail).norm(p=1, dim=-1)
+        distances: Tensor = (head * r_head + translation - tail * r_tail).norm(p=1, dim=-1)
+        return GAMMA - distances
 
 
 class CrossAlone:

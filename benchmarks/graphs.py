@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from benchmarks.settings import say
 from transher.graph.benchmarks import locate, open_benchmark
@@ -34,7 +35,7 @@ def graph_like(name: str) -> tuple[Graph, str]:
     ), f"a random graph of {TITLES[name]}'s size"
 
 
-def random_triples(entities: int, relations: int, count: int, seed: int = 0) -> np.ndarray:
+def random_triples(entities: int, relations: int, count: int, seed: int = 0) -> NDArray[np.int32]:
     """(count, 3): some entities and relations far more frequent than others."""
     generator = np.random.default_rng(seed)
     columns = [
@@ -44,12 +45,15 @@ def random_triples(entities: int, relations: int, count: int, seed: int = 0) -> 
     return np.stack(columns, 1)
 
 
-def graph_of(entities: int, relations: int, *splits: np.ndarray) -> Graph:
+def graph_of(entities: int, relations: int, *splits: NDArray[np.int32]) -> Graph:
+    train, valid, test = (np.ascontiguousarray(part, np.int32) for part in splits)
     return Graph(
         "random",
         Vocabulary("entity", pa.array([f"e{i:08}" for i in range(entities)])),
         Vocabulary("relation", pa.array([f"r{i:04}" for i in range(relations)])),
-        *(np.ascontiguousarray(part, np.int32) for part in splits),
+        train,
+        valid,
+        test,
     )
 
 

@@ -14,8 +14,8 @@ from benchmarks.settings import Settings, say
 from benchmarks.timing import PeakMemory
 from transher.evaluation.ranking import rank
 from transher.graph.graph import SIDES, Graph
+from transher.models.embeddings import Embeddings
 from transher.runs.run import load
-from transher.scorer import Scorer
 
 PYKEEN_BATCH = 8  # its scores take batch × entities × k numbers, several times
 
@@ -34,7 +34,7 @@ def measure(settings: Settings) -> dict[str, Any]:
             break
         graph, title = graph_like(name)
         trainer, done = trained(graph, k, min(seconds, settings.left / 4), steps)
-        row = {"graph": title, "k": k, "weights": f"trained for {done} steps"}
+        row: dict[str, Any] = {"graph": title, "k": k, "weights": f"trained for {done} steps"}
         row |= _ours(trainer.scorer, graph, count, settings)
         del trainer
         if beside:
@@ -58,7 +58,7 @@ def _finished_run(folder: Path, settings: Settings) -> dict[str, Any]:
     return row | _ours(run.scorer, run.graph, 1000 if settings.quick else None, settings)
 
 
-def _ours(scorer: Scorer, graph: Graph, count: int | None, settings: Settings) -> dict[str, Any]:
+def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Settings) -> dict[str, Any]:
     """Rank the test triples, or `count` of them, and fewer if the time that is left asks for it."""
     start = time.perf_counter()
     known = graph.known
@@ -96,7 +96,7 @@ def _pykeen(graph: Graph, k: int, count: int, settings: Settings) -> dict[str, A
     """PyKEEN's evaluator on a sample of test triples, twice, if there is time for it."""
     try:
         evaluate = PyKeen(graph, k).ranking(count, PYKEEN_BATCH)
-        times = []
+        times: list[float] = []
         for _ in range(2):
             if times and times[0] > settings.left - 30:
                 break

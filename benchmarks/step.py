@@ -86,7 +86,8 @@ class _Lazy:
     """Made at its first call, which only warms up."""
 
     def __init__(self, make: Callable[[], Callable[[], Any]]) -> None:
-        self.make, self.call = make, None
+        self.make = make
+        self.call: Callable[[], Any] | None = None
 
     def __call__(self) -> None:
         self.call = self.call or self.make()

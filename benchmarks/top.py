@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -72,5 +73,7 @@ def _faiss(
     queries = scorer.query(anchors, relations, "tail")[0].numpy()
     _, found = index.search(queries[:4], TOP)
     _, own = scorer.best(anchors[:4], relations[:4], "tail", TOP)
-    sides = {f"faiss, {count}": (lambda count=count: index.search(queries[:count], TOP)) for count in (1, MANY)}
+    sides: dict[str, Callable[[], Any]] = {
+        f"faiss, {count}": partial(index.search, queries[:count], TOP) for count in (1, MANY)
+    }
     return sides, bool((np.sort(found) == np.sort(own.numpy())).all())

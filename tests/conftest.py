@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
 import torch
 from hypothesis import settings
+from numpy.typing import NDArray
 
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
@@ -19,13 +23,13 @@ settings.load_profile("patient")
 
 
 def make_graph(
-    train: list[tuple[int, int, int]] | np.ndarray,
-    valid: list[tuple[int, int, int]] | np.ndarray = (),  # type: ignore[assignment]
-    test: list[tuple[int, int, int]] | np.ndarray = (),  # type: ignore[assignment]
+    train: Sequence[tuple[int, int, int]] | NDArray[Any],
+    valid: Sequence[tuple[int, int, int]] | NDArray[Any] = (),
+    test: Sequence[tuple[int, int, int]] | NDArray[Any] = (),
     *,
     entities: int | None = None,
     relations: int | None = None,
-    **more: object,
+    **more: Any,
 ) -> Graph:
     """A graph of given ids, whose entities are called e000, e001, … and relations r0, r1, …"""
     splits = [np.array(part, dtype=np.int32).reshape(-1, 3) for part in (train, valid, test)]
@@ -36,8 +40,10 @@ def make_graph(
         "small",
         Vocabulary("entity", pa.array([f"e{i:03}" for i in range(entities)])),
         Vocabulary("relation", pa.array([f"r{i}" for i in range(relations)])),
-        *splits,
-        **more,  # type: ignore[arg-type]
+        splits[0],
+        splits[1],
+        splits[2],
+        **more,
     )
 
 

@@ -164,15 +164,17 @@ def test_code_that_fails_to_import_is_named(installed: Path, tmp_path: Path) -> 
     assert "'shift' cannot be imported (ZeroDivisionError" in " ".join(done.stderr.split())
 
 
-def test_nothing_is_imported_from_a_run(ring: Graph, tmp_path: Path) -> None:
-    run = tmp_path / "run"
+@pytest.mark.parametrize(("module", "working"), [("planted", "run"), ("run.planted", "."), ("deep.run.planted", "..")])
+def test_nothing_is_imported_from_a_run(ring: Graph, tmp_path: Path, module: str, working: str) -> None:
+    """`python -m` has the working folder on its path."""
+    folder = tmp_path / "deep"
+    run = folder / "run"
     transher.train(ring, run, recipe=Recipe().with_settings(["model.k=4", "training.steps=2"]))
-    recipe = (run / "recipe.toml").read_text("utf-8").replace('name = "transher"', 'name = "planted:Shift"')
+    recipe = (run / "recipe.toml").read_text("utf-8").replace('name = "transher"', f'name = "{module}:Shift"')
     (run / "recipe.toml").write_text(recipe, "utf-8")
     (run / "manifest.json").unlink()
-    (run / "planted.py").write_text("open('executed', 'w').close()\n" + MODEL, "utf-8")
-    # `python -m` has the working folder on its path.
-    done = call(run, "-m", "transher", "predict", ".", "--head", "Germany", "--relation", "borders")
+    (run / "planted.py").write_text(f"open({str(tmp_path / 'executed')!r}, 'w').close()\n" + MODEL, "utf-8")
+    done = call(folder / working, "-m", "transher", "predict", str(run), "--head", "e000", "--relation", "r0")
     assert done.returncode == 2
     assert "nothing is imported from a run" in " ".join(done.stderr.split())
-    assert not (run / "executed").exists()
+    assert not (tmp_path / "executed").exists()

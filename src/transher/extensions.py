@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -79,12 +78,14 @@ def _like(attribute: str, names: Iterable[str]) -> str:
 
 
 def _refuse_run_folder(module: str) -> None:
-    """`python -m` has the working folder on its path, and that may be a run."""
-    top = module.partition(".")[0]
-    if top in sys.modules:
-        return
-    spec = PathFinder.find_spec(top)
-    places = [] if spec is None else [spec.origin, *(spec.submodule_search_locations or ())]
-    for folder in {parent for place in places if place for parent in Path(place).resolve().parents}:
-        if all((folder / name).is_file() for name in _RUN_FILES):
-            raise UsageError(f"the module '{module}' lies in the run {folder}, and nothing is imported from a run.")
+    """`python -m` has the working folder on its path, and that may be a run, or have runs in it."""
+    inside: list[str] | None = None
+    for part in module.split("."):
+        spec = PathFinder.find_spec(part, inside)  # looks, and executes nothing
+        if spec is None:
+            return
+        inside = list(spec.submodule_search_locations or ())
+        for place in filter(None, (spec.origin, *inside)):
+            for folder in (Path(place).resolve(), *Path(place).resolve().parents):
+                if all((folder / name).is_file() for name in _RUN_FILES):
+                    raise UsageError(f"the module '{module}' is in the run {folder}: nothing is imported from a run.")

@@ -70,7 +70,8 @@ def test_it_is_explained(run: transher.Run) -> None:
     evidence = run.explain("entity 4", "relation 1", "entity 5")
     assert evidence.rules
     assert evidence.alternatives
-    assert evidence.similar == evidence.influences == []
+    assert evidence.similar == []
+    assert evidence.influences == []
     assert evidence.headline()
 
 

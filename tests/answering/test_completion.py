@@ -204,7 +204,7 @@ def test_mistakes_are_told_before_the_work(run: transher.Run, tmp_path: Path) ->
         run.complete_to_file(tmp_path / "facts.xlsx", wanted_facts(run.graph))
     for wrong in ({"best": 0}, {"above": 1.5}, {"relations": ["relation 77"]}):
         with pytest.raises(UsageError):
-            wanted_facts(run.graph, **wrong)  # type: ignore[arg-type]
+            wanted_facts(run.graph, **wrong)
     graph = random_graph()
     bare = replace(graph, valid=graph.valid[:0])
     with pytest.raises(UsageError, match="no validation triples"):

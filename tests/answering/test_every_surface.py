@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ class Surfaces:
         names = ["head_id", "relation_id", "tail_id"]
         return [self.seen(tuple(row[name] for name in names), row) for row in table.to_dict("records")]
 
-    def seen(self, triple: tuple[str, ...], worth: dict[str, Any]) -> Row:
+    def seen(self, triple: tuple[str, ...], worth: Mapping[Any, Any]) -> Row:
         """A row; whatever was asked, the triple must be worth the same as before."""
         score, probability = float(worth["score"]), float(worth["probability"])
         assert self.worth.setdefault(triple, (score, probability)) == (score, probability), triple

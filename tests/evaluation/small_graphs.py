@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import torch
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from transher.graph.graph import Graph, Triples
 from transher.graph.vocabulary import Vocabulary
@@ -42,10 +43,11 @@ def whole_number_scorer(graph: Graph, seed: int = 0, k: int = 2, bound: int = 2)
     return Embeddings(DistMult(k, gamma=1.0), entities, relations)
 
 
-def score_table(scorer: Embeddings) -> np.ndarray[Any, np.dtype[np.float32]]:
+def score_table(scorer: Embeddings) -> NDArray[np.float32]:
     """Score of every (head, relation, tail) by DistMult's formula, independent of how the scorer goes about it."""
     entities, relations = scorer.entity_weights.numpy(), scorer.relation_weights.numpy()
-    return np.einsum("hk,rk,tk->hrt", entities, relations, entities)
+    scores: NDArray[np.float32] = np.einsum("hk,rk,tk->hrt", entities, relations, entities)
+    return scores
 
 
 graph_seeds = st.builds(

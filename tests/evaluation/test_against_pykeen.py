@@ -22,7 +22,7 @@ def pykeen_evaluator(graph: Graph, table: torch.Tensor) -> tuple[Any, Any]:
     from pykeen.models.mocks import FixedModel
     from pykeen.triples import CoreTriplesFactory
 
-    class TableModel(FixedModel):  # type: ignore[misc]
+    class TableModel(FixedModel):
         def _generate_fake_scores(self, h: torch.Tensor, r: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
             return table[torch.broadcast_tensors(h, r, t)]
 

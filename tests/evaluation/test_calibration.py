@@ -60,7 +60,10 @@ def test_a_score_and_its_log_odds_are_inverse(calibration: Calibration) -> None:
 
 def test_the_base_rate_moves_the_odds_by_the_ratio_of_priors(calibration: Calibration) -> None:
     plain, rare = (np.exp(calibration.logits(0.3, 1, rate)) for rate in (calibration.base_rate, 0.01))
-    odds = lambda p: p / (1 - p)  # noqa: E731
+
+    def odds(probability: float) -> float:
+        return probability / (1 - probability)
+
     assert rare == pytest.approx(plain * odds(0.01) / odds(calibration.base_rate))
 
 

@@ -17,7 +17,7 @@ from transher import scorer as scoring
 from transher.errors import InputError, TransherError, UsageError
 from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Ranks
-from transher.graph.graph import SIDES, Graph
+from transher.graph.graph import SIDES, SPLITS, Graph
 from transher.graph.known import KnownTriples
 from transher.models import MODELS, Query, embeddings
 from transher.models.distmult import DistMult
@@ -92,10 +92,10 @@ def test_more_known_triples_never_worsen_a_rank(graph: Graph, seed: int) -> None
 def test_renumbering_the_entities_keeps_the_ranks(graph: Graph, seed: int) -> None:
     scorer = whole_number_scorer(graph, seed)
     new = np.random.default_rng(seed).permutation(len(graph.entities)).astype(np.int32)
-    splits = {name: graph.split(name).copy() for name in ("train", "valid", "test")}
-    for triples in splits.values():
+    train, valid, test = (graph.split(name).copy() for name in SPLITS)
+    for triples in (train, valid, test):
         triples[:, ::2] = new[triples[:, ::2]]
-    renumbered = replace(graph, **splits)
+    renumbered = replace(graph, train=train, valid=valid, test=test)
     weights = torch.empty_like(scorer.entity_weights)
     weights[torch.from_numpy(new).long()] = scorer.entity_weights
     before = rank(scorer, graph.test, graph.known)
@@ -122,7 +122,7 @@ def test_every_model_can_be_ranked(name: str, reciprocal: bool) -> None:
     weights = torch.randn(len(graph.entities), model.entity_width), torch.randn(rows, model.relation_width)
     scorer = Embeddings(model, *weights, reciprocal)
     ranks = rank(scorer, graph.test, graph.known)
-    for position, side in ((0, "head"), (2, "tail")):
+    for position, side in zip((0, 2), SIDES, strict=True):
         every = torch.from_numpy(graph.test).long().repeat_interleave(len(graph.entities), 0)
         every[:, position] = torch.arange(len(graph.entities)).repeat(len(graph.test))
         scores = scorer.score_triples(every, side).view(len(graph.test), -1).double()

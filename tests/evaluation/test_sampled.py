@@ -13,7 +13,7 @@ from transher.errors import TransherError, UsageError
 from transher.evaluation import sampled
 from transher.evaluation.metrics import Metrics
 from transher.evaluation.sampled import rank_among_candidates
-from transher.graph.graph import SIDES, Candidates, Graph
+from transher.graph.graph import SIDES, Candidates, Graph, Side
 from transher.models import MODELS, embeddings
 from transher.models.embeddings import Embeddings
 
@@ -33,7 +33,9 @@ def random_scorer(graph: Graph, name: str) -> Embeddings:
     return Embeddings(model, *weights)
 
 
-def scores_of(scorer: Embeddings, graph: Graph, candidates: Candidates, side: str) -> tuple[torch.Tensor, torch.Tensor]:
+def scores_of(
+    scorer: Embeddings, graph: Graph, candidates: Candidates, side: Side
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Positive (n,) and negative (n, m) scores, one triple at a time."""
     position = 0 if side == "head" else 2
     ids = np.concatenate([graph.test[:, position, None], getattr(candidates, side)], axis=1)
@@ -85,7 +87,7 @@ def test_the_size_of_the_chunks_does_not_matter(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 @pytest.mark.parametrize("side", SIDES)
-def test_the_answer_ties_exactly_with_itself_as_a_candidate(name: str, side: str) -> None:
+def test_the_answer_ties_exactly_with_itself_as_a_candidate(name: str, side: Side) -> None:
     graph, candidates = with_candidates()
     answers = graph.test[:, 0 if side == "head" else 2]
     repeated = np.repeat(answers[:, None], 7, axis=1)
@@ -102,7 +104,8 @@ def test_scores_of_own_candidates_are_those_of_single_triples(name: str) -> None
     expected = scores_of(scorer, graph, candidates, "tail")[1]
     torch.testing.assert_close(
         scorer.score_own(
-            *(torch.from_numpy(ids.astype(np.int64)) for ids in (head, relation)),
+            torch.from_numpy(head.astype(np.int64)),
+            torch.from_numpy(relation.astype(np.int64)),
             "tail",
             torch.from_numpy(candidates.tail.astype(np.int64)),
         ),

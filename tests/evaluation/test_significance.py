@@ -13,6 +13,7 @@ from tests.evaluation.small_graphs import random_graph
 from transher.errors import UsageError
 from transher.evaluation.ranks import Ranks, both_sides
 from transher.evaluation.significance import compare
+from transher.graph import SIDES
 
 GRAPH = random_graph(entities=200, relations=5, count=2000)
 
@@ -21,7 +22,7 @@ def random_ranks(seed: int, scale: float = 10.0) -> Ranks:
     rng = np.random.default_rng(seed)
     count = len(GRAPH.test)
     nothing = np.zeros(count, dtype=np.int64)
-    better = {side: (rng.exponential(scale, count).astype(np.int64), nothing) for side in ("head", "tail")}
+    better = {side: (rng.exponential(scale, count).astype(np.int64), nothing) for side in SIDES}
     return both_sides(GRAPH.test, better)
 
 

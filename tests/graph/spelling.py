@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from transher.graph import SPLITS, Graph, Split
+from transher.graph import SPLITS, Graph, LoadReport, Split
 
 Spelled = tuple[str, str, str]
 
@@ -24,6 +26,17 @@ def every_spelled(graph: Graph) -> set[Spelled]:
     return {triple for split in SPLITS for triple in spelled(graph, split)}
 
 
+def report_of(graph: Graph) -> LoadReport:
+    """What reading the graph found odd."""
+    assert graph.load_report is not None
+    return graph.load_report
+
+
+def weights_of(graph: Graph) -> NDArray[np.float32]:
+    assert graph.train_weights is not None
+    return graph.train_weights
+
+
 def lines(triples: Iterable[Spelled], separator: str = "\t") -> str:
     return "".join(separator.join(triple) + "\n" for triple in triples)
 
@@ -32,7 +45,8 @@ def packed(data: bytes, ending: str) -> bytes:
     """As a file with that ending has it."""
     if ending.lower() == ".zst":
         return bytes(pa.compress(data, codec="zstd", asbytes=True))
-    return {".gz": gzip.compress, ".bz2": bz2.compress}.get(ending.lower(), bytes)(data)
+    packers: dict[str, Callable[[bytes], bytes]] = {".gz": gzip.compress, ".bz2": bz2.compress}
+    return packers.get(ending.lower(), bytes)(data)
 
 
 def write(path: Path, text: str | bytes) -> Path:

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -59,9 +59,11 @@ def endpoint() -> Iterator[str]:
     class Endpoint(Quiet):
         def do_GET(self) -> None:
             found = store.query(parse_qs(urlsplit(self.path).query)["query"][0])
-            graph = isinstance(found, pyoxigraph.QueryTriples)
-            form = pyoxigraph.RdfFormat.N_TRIPLES if graph else pyoxigraph.QueryResultsFormat.CSV
-            answer = found.serialize(format=form)
+            if isinstance(found, pyoxigraph.QueryTriples):
+                answer = found.serialize(format=pyoxigraph.RdfFormat.N_TRIPLES)
+            else:
+                answer = found.serialize(format=pyoxigraph.QueryResultsFormat.CSV)
+            assert answer is not None
             self.send_response(200)
             self.send_header("Content-Length", str(len(answer)))
             self.end_headers()
@@ -87,7 +89,7 @@ def write_parquet(path: Path) -> None:
     pa.parquet.write_table(pa.table(dict(zip("hrt", zip(*TRIPLES, strict=True), strict=True))), path)
 
 
-def test_a_file_is_read_from_a_web_server(server, tmp_path):
+def test_a_file_is_read_from_a_web_server(server: str, tmp_path: Path) -> None:
     write(tmp_path / "some graph.tsv.gz", lines(TRIPLES))
     write_parquet(tmp_path / "a.parquet")
     graph = load_graph(f"http://{server}/some%20graph.tsv.gz?download=1")
@@ -97,12 +99,14 @@ def test_a_file_is_read_from_a_web_server(server, tmp_path):
     assert every_spelled(load_graph(f"http://{server}/a.parquet", entity_names={"a": "A"})) == set(TRIPLES)
 
 
-def test_names_are_read_from_a_web_server(server, tmp_path):
+def test_names_are_read_from_a_web_server(server: str, tmp_path: Path) -> None:
     write(tmp_path / "names.tsv", "a\tAnna\n")
     assert load_graph(TRIPLES, entity_names=f"http://{server}/names.tsv").entities.label(0) == "Anna"
 
 
-def test_faults_of_a_file_from_elsewhere_name_its_address(server, memory, tmp_path):
+def test_faults_of_a_file_from_elsewhere_name_its_address(
+    server: str, memory: fsspec.AbstractFileSystem, tmp_path: Path
+) -> None:
     write(tmp_path / "a.tsv", "a\tr\tb\nc\n")
     with pytest.raises(InputError, match=f"^http://{server}/a.tsv, line 2: 1 column where"):
         load_graph(f"http://{server}/a.tsv")
@@ -111,7 +115,7 @@ def test_faults_of_a_file_from_elsewhere_name_its_address(server, memory, tmp_pa
         load_graph("memory://folder")
 
 
-def test_what_is_nowhere_is_said_to_be(server, memory):
+def test_what_is_nowhere_is_said_to_be(server: str, memory: fsspec.AbstractFileSystem) -> None:
     with pytest.raises(TransherError, match=r"nothing.tsv answers 404"):
         load_graph(f"http://{server}/nothing.tsv")
     with pytest.raises(InputError, match=r"^memory://nothing.tsv: there is no such file or folder"):
@@ -120,7 +124,7 @@ def test_what_is_nowhere_is_said_to_be(server, memory):
         load_graph("http://127.0.0.1:1/a.tsv")
 
 
-def test_files_and_folders_are_read_through_fsspec(memory):
+def test_files_and_folders_are_read_through_fsspec(memory: fsspec.AbstractFileSystem) -> None:
     memory.pipe("/g/part-0.tsv.gz", gzip.compress(lines(TRIPLES[:2]).encode()))
     memory.pipe("/g/part-1.tsv", lines(TRIPLES[2:]).encode())
     assert every_spelled(load_graph("memory://g/part-0.tsv.gz")) == set(TRIPLES[:2])
@@ -129,7 +133,7 @@ def test_files_and_folders_are_read_through_fsspec(memory):
     assert graph.name == "g"
 
 
-def test_a_package_that_is_missing_and_a_scheme_that_is_unknown_are_named(monkeypatch):
+def test_a_package_that_is_missing_and_a_scheme_that_is_unknown_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match=r"nowhere://.*Protocol not known"):
         load_graph("nowhere://a/b.tsv")
     monkeypatch.setitem(sys.modules, "paramiko", None)
@@ -137,7 +141,7 @@ def test_a_package_that_is_missing_and_a_scheme_that_is_unknown_are_named(monkey
         load_graph("sftp://host/b.tsv")
 
 
-def test_a_file_is_read_from_an_object_store(server, tmp_path, monkeypatch):
+def test_a_file_is_read_from_an_object_store(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A plain web server answers the two requests that Arrow's client of S3 makes for one object."""
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     write(tmp_path / "bucket" / "a.tsv.gz", lines(TRIPLES))
@@ -152,7 +156,7 @@ def test_a_file_is_read_from_an_object_store(server, tmp_path, monkeypatch):
         ("SELECT ?head ?relation ?tail WHERE { ?head ?relation ?tail }", "csv"),
     ],
 )
-def test_what_a_sparql_endpoint_answers_is_a_graph(endpoint, query, form):
+def test_what_a_sparql_endpoint_answers_is_a_graph(endpoint: str, query: str, form: str) -> None:
     graph = load_graph(f"{endpoint}?query={quote(query)}", format=form)
     assert every_spelled(graph) == {tuple(f"urn:{word}" for word in triple) for triple in TRIPLES}
     assert graph.name == "sparql"
@@ -165,13 +169,13 @@ def run(arguments: list[str], given: bytes) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("packing", [bytes, gzip.compress])
-def test_standard_input_is_a_graph(packing):
+def test_standard_input_is_a_graph(packing: Callable[[bytes], bytes]) -> None:
     done = run(["--format", "csv"], packing(lines(TRIPLES, ",").encode()))
     assert done.returncode == 0, done.stderr
     assert "3 entities, 2 relations" in done.stdout
 
 
-def test_standard_input_needs_a_format_and_has_errors_of_its_own():
+def test_standard_input_needs_a_format_and_has_errors_of_its_own() -> None:
     done = run([], b"a\tr\tb\n")
     assert (done.returncode, done.stdout) == (2, "")
     assert "--format tsv" in done.stderr

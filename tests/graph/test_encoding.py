@@ -11,7 +11,7 @@ words = st.text(st.characters(exclude_categories=["Z", "C"]), max_size=3)
 
 
 @given(st.lists(st.lists(st.tuples(words, words, words), max_size=5), max_size=4))
-def test_ids_are_positions_among_the_sorted_words(blocks):
+def test_ids_are_positions_among_the_sorted_words(blocks: list[list[tuple[str, str, str]]]) -> None:
     spelled = SpelledTriples()
     for block in blocks:
         spelled.append(*(pa.array([triple[column] for triple in block], pa.string()) for column in range(3)))
@@ -23,11 +23,11 @@ def test_ids_are_positions_among_the_sorted_words(blocks):
 
 
 @given(st.lists(st.integers(0, 9)))
-def test_the_first_of_each_key_is_marked(keys):
+def test_the_first_of_each_key_is_marked(keys: list[int]) -> None:
     marks = first_occurrences(np.array(keys, dtype=np.int64))
     assert marks.tolist() == [key not in keys[:place] for place, key in enumerate(keys)]
 
 
-def test_keys_that_would_not_fit_are_refused():
+def test_keys_that_would_not_fit_are_refused() -> None:
     with pytest.raises(TransherError, match="too many"):
         triple_keys(np.zeros((1, 3), dtype=np.int32), 2**31 - 1, 100)

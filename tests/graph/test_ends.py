@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from tests.conftest import make_graph
 
@@ -12,7 +14,7 @@ def ends_of(types: bool = False) -> Ends:
     """Every city has a time zone (r1); all but the last three lie in a country (r0)."""
     triples = [(city, 0, 30 + city % 4) for city in list(CITIES)[:-3]]
     triples += [(city, 1, 34 + city % 3) for city in CITIES]
-    more = {}
+    more: dict[str, Any] = {}
     if types:
         kinds = np.array([0] * 30 + [1] * 4 + [2] * 4, dtype=np.int32)
         more = {"entity_types": kinds, "type_names": ("city", "country", "zone")}

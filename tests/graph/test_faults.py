@@ -3,6 +3,8 @@
 import gzip
 import subprocess
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,7 @@ GOOD = "a\tr\tb\n"
 HEADER = "head,relation,tail,weight\n"
 
 
-def fault(path, **settings) -> str:
+def fault(path: Path, **settings: Any) -> str:
     with pytest.raises(InputError) as error:
         load_graph(path, **settings)
     return str(error.value)
@@ -48,7 +50,9 @@ def fault(path, **settings) -> str:
         ("a.parquet", "text", None, "is not a whole Parquet file"),
     ],
 )
-def test_the_file_the_line_and_the_fault_are_named(tmp_path, name, content, line, what):
+def test_the_file_the_line_and_the_fault_are_named(
+    tmp_path: Path, name: str, content: str, line: int | None, what: str
+) -> None:
     path = tmp_path / name
     path.write_text(content)
     message = fault(path)
@@ -61,13 +65,13 @@ def test_the_file_the_line_and_the_fault_are_named(tmp_path, name, content, line
 
 
 @pytest.mark.parametrize("before", [0, 1, 500_000])
-def test_the_line_that_is_not_utf_8_is_named(tmp_path, before):
+def test_the_line_that_is_not_utf_8_is_named(tmp_path: Path, before: int) -> None:
     path = tmp_path / "a.tsv"
     path.write_bytes(GOOD.encode() * before + "a\tr\tZürich\n".encode("latin-1"))
     assert f"line {before + 1}: byte 6 is not UTF-8. Save the file as UTF-8." in fault(path)
 
 
-def test_a_gzip_file_that_was_cut_short_is_said_to_be(tmp_path):
+def test_a_gzip_file_that_was_cut_short_is_said_to_be(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv.gz"
     path.write_bytes(gzip.compress("".join(f"a{i}\tr\tb{i * i}\n" for i in range(5000)).encode())[:-2000])
     assert "not a whole gzip file" in fault(path)
@@ -75,7 +79,7 @@ def test_a_gzip_file_that_was_cut_short_is_said_to_be(tmp_path):
     assert "not a whole gzip file" in fault(path)
 
 
-def test_columns_that_are_not_there_are_named_with_those_that_are(tmp_path):
+def test_columns_that_are_not_there_are_named_with_those_that_are(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("who,does,whom\na,r,b\n")
     assert "there is no column 'wo'. Did you mean 'who'" in fault(path, columns=("wo", "does", "whom"))
@@ -84,7 +88,7 @@ def test_columns_that_are_not_there_are_named_with_those_that_are(tmp_path):
         load_graph(path, columns=(0, 1))
 
 
-def test_paths_that_lead_nowhere_are_named(tmp_path):
+def test_paths_that_lead_nowhere_are_named(tmp_path: Path) -> None:
     assert "there is no such file or folder" in fault(tmp_path / "nothing")
     (tmp_path / "notes.md").write_text("")
     assert "has no training triples; there is notes.md" in fault(tmp_path)
@@ -92,7 +96,7 @@ def test_paths_that_lead_nowhere_are_named(tmp_path):
     assert "train.tsv: is a folder where a file is needed" in fault(tmp_path)
 
 
-def test_a_split_that_is_spelt_wrongly_or_twice_is_named(tmp_path):
+def test_a_split_that_is_spelt_wrongly_or_twice_is_named(tmp_path: Path) -> None:
     (tmp_path / "train.tsv").write_text(GOOD)
     (tmp_path / "tset.tsv").write_text(GOOD)
     assert "unknown split 'tset' in tset.tsv. Did you mean 'test'?" in fault(tmp_path)
@@ -100,10 +104,10 @@ def test_a_split_that_is_spelt_wrongly_or_twice_is_named(tmp_path):
     assert "both train.csv and train.tsv could be the train split" in fault(tmp_path)
 
 
-def test_a_graph_asked_for_an_unknown_split_names_the_nearest(tmp_path):
+def test_a_graph_asked_for_an_unknown_split_names_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(GOOD)
     with pytest.raises(UsageError, match=r"Unknown split 'tests'\. Did you mean 'test'\?"):
-        load_graph(tmp_path / "a.tsv").split("tests")
+        load_graph(tmp_path / "a.tsv").split("tests")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -114,13 +118,13 @@ def test_a_graph_asked_for_an_unknown_split_names_the_nearest(tmp_path):
         ("\tb\n", "line 1: the identifier is empty"),
     ],
 )
-def test_a_bad_line_of_names_is_named(tmp_path, content, what):
+def test_a_bad_line_of_names_is_named(tmp_path: Path, content: str, what: str) -> None:
     (tmp_path / "a.tsv").write_text(GOOD)
     (tmp_path / "names.tsv").write_text(content)
     assert what in fault(tmp_path / "a.tsv", entity_names=tmp_path / "names.tsv")
 
 
-def test_names_that_are_not_there_are_named(tmp_path):
+def test_names_that_are_not_there_are_named(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(GOOD)
     assert "there is no such file" in fault(tmp_path / "a.tsv", relation_names=tmp_path / "names.tsv")
     assert "is a folder" in fault(tmp_path / "a.tsv", relation_names=tmp_path)
@@ -147,7 +151,7 @@ def test_names_that_are_not_there_are_named(tmp_path):
         ({"a": ["a"], "b": ["r"], "c": ["b"], "d": ["b"]}, "4 columns and no header"),
     ],
 )
-def test_faults_of_parquet_files_are_named(tmp_path, columns, what):
+def test_faults_of_parquet_files_are_named(tmp_path: Path, columns: dict[str, list[object]], what: str) -> None:
     pq.write_table(pa.table(columns), tmp_path / "a.parquet")
     assert what in fault(tmp_path / "a.parquet")
 
@@ -165,26 +169,26 @@ def test_faults_of_parquet_files_are_named(tmp_path, columns, what):
         ("entity2id.txt", "2\na\t0\na\t1\n", "stands in two lines"),
     ],
 )
-def test_faults_of_openke_folders_are_named(tmp_path, name, content, what):
+def test_faults_of_openke_folders_are_named(tmp_path: Path, name: str, content: str, what: str) -> None:
     files = {"train2id.txt": "1\n0 1 0\n", "entity2id.txt": "2\na\t0\nb\t1\n", "relation2id.txt": "1\nr\t0\n"}
     for file, text in {**files, name: content}.items():
         (tmp_path / file).write_text(text)
     assert what in fault(tmp_path)
 
 
-def test_an_openke_folder_without_its_words_is_named(tmp_path):
+def test_an_openke_folder_without_its_words_is_named(tmp_path: Path) -> None:
     (tmp_path / "train2id.txt").write_text("1\n0 1 0\n")
     assert "entity2id.txt: there is no such file" in fault(tmp_path)
 
 
-def test_settings_that_make_no_sense_are_refused(tmp_path):
+def test_settings_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_text(GOOD)
     with pytest.raises(UsageError, match="'keep' or 'drop'"):
-        load_graph(tmp_path / "a.tsv", unseen="maybe")
+        load_graph(tmp_path / "a.tsv", unseen="maybe")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="add up to 1"):
         load_graph(tmp_path / "a.tsv", fractions=(0.5, 0.1, 0.1))
 
 
-def test_reading_graphs_does_not_wait_for_torch():
+def test_reading_graphs_does_not_wait_for_torch() -> None:
     check = "import transher.graph, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
-from tests.graph.spelling import every_spelled, write
+from tests.graph.spelling import every_spelled, report_of, weights_of, write
 
 from transher.errors import InputError
 from transher.graph import load_graph
@@ -26,17 +29,17 @@ GOOD = '{"head": "a", "relation": "r", "tail": "b"}\n'
         ('["r", "a", null, 1]\n["r", 1, null, "ü"]\n', {"columns": (1, 0, 3)}),
     ],
 )
-def test_objects_and_arrays_are_triples(tmp_path, text, options):
+def test_objects_and_arrays_are_triples(tmp_path: Path, text: str, options: dict[str, Any]) -> None:
     for name in ("a.jsonl", "a.ndjson"):
         graph = load_graph(write(tmp_path / name, text), **options)
         assert every_spelled(graph) == {("a", "r", "1"), ("1", "r", "ü")}
 
 
-def test_weights_are_read(tmp_path):
+def test_weights_are_read(tmp_path: Path) -> None:
     objects = write(tmp_path / "a.jsonl", '{"head": "a", "relation": "r", "tail": "b", "weight": 2}\n')
     arrays = write(tmp_path / "b.jsonl", '["a", "r", "b", 2.0]\n')
     for path in (objects, arrays):
-        assert load_graph(path).train_weights.tolist() == [2]
+        assert weights_of(load_graph(path)).tolist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -54,14 +57,14 @@ def test_weights_are_read(tmp_path):
         ("7", "is not an object"),
     ],
 )
-def test_a_bad_line_is_named_or_skipped(tmp_path, line, what):
+def test_a_bad_line_is_named_or_skipped(tmp_path: Path, line: str, what: str) -> None:
     path = write(tmp_path / "a.jsonl", f"{GOOD}\n{line}\n{GOOD}")
     with pytest.raises(InputError, match=f"line 3: {what}.*--skip-bad-rows"):
         load_graph(path)
     graph = load_graph(path, skip_bad_rows=True)
     assert every_spelled(graph) == {("a", "r", "b")}
-    assert graph.load_report.bad_rows == 1
-    assert graph.load_report.bad_row_examples[0].startswith("a.jsonl, line 3: ")
+    assert report_of(graph).bad_rows == 1
+    assert report_of(graph).bad_row_examples[0].startswith("a.jsonl, line 3: ")
 
 
 @pytest.mark.parametrize(
@@ -74,6 +77,6 @@ def test_a_bad_line_is_named_or_skipped(tmp_path, line, what):
         ('["a", "r", "b", -1]\n', "line 1: the weight -1 is not a finite number"),
     ],
 )
-def test_a_file_without_triples_is_said_to_be(tmp_path, text, what):
+def test_a_file_without_triples_is_said_to_be(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(InputError, match=what):
         load_graph(write(tmp_path / "a.jsonl", text))

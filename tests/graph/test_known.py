@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
 
-from transher.graph import known
+from transher.graph import Side, Triples, known
 from transher.graph.known import KnownAnswers, KnownTriples
 
 ENTITIES, RELATIONS = 7, 3
@@ -16,7 +17,7 @@ some_triples = st.lists(
 ).map(lambda rows: np.array(rows, dtype=np.int32).reshape(-1, 3))
 
 
-def expected_answers(triples, anchor, relation, side):
+def expected_answers(triples: Triples, anchor: int, relation: int, side: Side) -> list[int]:
     anchor_column, answer_column = (0, 2) if side == "tail" else (2, 0)
     return sorted({int(row[answer_column]) for row in triples if row[anchor_column] == anchor and row[1] == relation})
 
@@ -27,7 +28,9 @@ def expected_answers(triples, anchor, relation, side):
     triples=some_triples,
     queries=hnp.arrays(np.int32, st.tuples(st.integers(0, 12), st.just(2)), elements=st.integers(0, 2)),
 )
-def test_every_query_gets_its_distinct_answers_in_order(side, wide_keys, triples, queries):
+def test_every_query_gets_its_distinct_answers_in_order(
+    side: Side, wide_keys: bool, triples: Triples, queries: NDArray[np.int32]
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         if wide_keys:  # as if the graph were too large for a triple to fit into one integer
             patch.setattr(known, "_LARGEST_KEY", 0)
@@ -41,20 +44,20 @@ def test_every_query_gets_its_distinct_answers_in_order(side, wide_keys, triples
     assert index.counts(queries[:, 0], queries[:, 1]).tolist() == np.diff(offsets).tolist()
 
 
-def test_the_index_of_no_triples_answers_nothing():
+def test_the_index_of_no_triples_answers_nothing() -> None:
     offsets, answers = KnownAnswers(np.zeros((0, 3), np.int32), 5, 2, "tail").of(np.array([1, 4]), np.array([0, 1]))
     assert offsets.tolist() == [0, 0, 0]
     assert len(answers) == 0
 
 
-def test_the_triples_are_left_as_they_were():
+def test_the_triples_are_left_as_they_were() -> None:
     triples = np.array([[3, 1, 2], [0, 0, 1]], dtype=np.int32)
     before = triples.copy()
     KnownAnswers(triples, 4, 2, "head")
     assert (triples == before).all()
 
 
-def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each():
+def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each() -> None:
     generator = np.random.default_rng(0)
     triples = generator.integers(0, [100_000, 500, 100_000], size=(1_000_000, 3)).astype(np.int32)
     start = time.perf_counter()
@@ -64,7 +67,7 @@ def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each():
 
 
 @given(triples=some_triples)
-def test_many_queries_at_once_find_what_few_find(triples):
+def test_many_queries_at_once_find_what_few_find(triples: Triples) -> None:
     index = KnownAnswers(triples, ENTITIES, RELATIONS, "tail")
     few = index.ranges(triples[:, 0], triples[:, 1])
     with pytest.MonkeyPatch.context() as patch:
@@ -74,7 +77,7 @@ def test_many_queries_at_once_find_what_few_find(triples):
 
 
 @given(triples=some_triples)
-def test_known_triples_are_found_by_every_part(triples):
+def test_known_triples_are_found_by_every_part(triples: Triples) -> None:
     known = KnownTriples(triples, ENTITIES, RELATIONS)
     distinct = {tuple(triple) for triple in triples.tolist()}
     grid = np.stack(np.meshgrid(*map(np.arange, (ENTITIES, RELATIONS, ENTITIES)), indexing="ij"), -1).reshape(-1, 3)
@@ -104,7 +107,7 @@ def test_known_triples_are_found_by_every_part(triples):
     assert known.has_loops.tolist() == [any(h == t and r == s for h, s, t in distinct) for r in range(RELATIONS)]
 
 
-def test_all_parts_of_the_index_take_some_forty_bytes_a_triple():
+def test_all_parts_of_the_index_take_some_forty_bytes_a_triple() -> None:
     generator = np.random.default_rng(0)
     triples = generator.integers(0, [10_000, 50, 10_000], size=(100_000, 3)).astype(np.int32)
     known = KnownTriples(triples, 10_000, 50)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -27,7 +29,7 @@ IRIS = [
 
 
 def made(
-    identifiers: list[str], names: list[str | None] | None = None, descriptions: list[str | None] | None = None
+    identifiers: list[str], names: Sequence[str | None] | None = None, descriptions: Sequence[str | None] | None = None
 ) -> Lookup:
     columns = (None if column is None else pa.array(column, pa.string()) for column in (names, descriptions))
     return Lookup("entity", pa.array(identifiers, pa.string()), *columns)

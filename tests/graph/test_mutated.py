@@ -27,7 +27,9 @@ SCRAPS = [
 
 def whole(ending: str, folder: Path) -> bytes:
     if ending == ".parquet":
-        columns = {name: [f"{name}{i % 7}" for i in range(200)] for name in ("head", "relation", "tail")}
+        columns: dict[str, Any] = {
+            name: [f"{name}{i % 7}" for i in range(200)] for name in ("head", "relation", "tail")
+        }
         columns["weight"] = [float(i) for i in range(200)]
         pa.parquet.write_table(pa.table(columns), folder / "whole.parquet", row_group_size=50)
         return (folder / "whole.parquet").read_bytes()
@@ -69,7 +71,7 @@ def message_of(path: Path, **options: Any) -> str:
 
 
 @pytest.mark.parametrize("ending", [*TEXTS, *PACKED, ".parquet"])
-def test_a_damaged_file_gives_a_graph_or_an_error_for_people(tmp_path, ending):
+def test_a_damaged_file_gives_a_graph_or_an_error_for_people(tmp_path: Path, ending: str) -> None:
     data = whole(ending, tmp_path)
     for number in range(MUTATIONS):
         chance = random.Random(f"{ending} {number}")
@@ -86,7 +88,7 @@ def test_a_damaged_file_gives_a_graph_or_an_error_for_people(tmp_path, ending):
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_damaged_openke_folder_gives_a_graph_or_an_error_for_people(tmp_path, seed):
+def test_a_damaged_openke_folder_gives_a_graph_or_an_error_for_people(tmp_path: Path, seed: int) -> None:
     files = {"train2id.txt": "2\n0 1 0\n1 0 0\n", "entity2id.txt": "2\na\t0\nb\t1\n", "relation2id.txt": "1\nr\t0\n"}
     chance = random.Random(seed)
     wrong = chance.choice(list(files))
@@ -97,7 +99,7 @@ def test_a_damaged_openke_folder_gives_a_graph_or_an_error_for_people(tmp_path, 
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_damaged_names_are_names_or_an_error_for_people(tmp_path, seed):
+def test_damaged_names_are_names_or_an_error_for_people(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "names.tsv"
     path.write_bytes(mutated(b"a\tAnna\tfirst\nb\tBob\n" * 5, random.Random(seed)))
     try:

@@ -9,9 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.graph.spelling import every_spelled, lines, spelled, write
+from tests.graph.spelling import Spelled, every_spelled, lines, report_of, spelled, weights_of, write
 
 from transher.graph import load_graph
+from transher.graph.options import Columns
 
 TRIPLES = [("b", "likes", "a"), ("a", "knows", "b"), ("c", "knows", "ü é"), ("ü é", "likes", "c")]
 needs_data = pytest.mark.skipif("TRANSHER_DATA" not in os.environ, reason="TRANSHER_DATA names no folder of benchmarks")
@@ -25,7 +26,7 @@ TURTLE = """@prefix : <urn:> . @prefix rdfs: <http://www.w3.org/2000/01/rdf-sche
 
 
 @pytest.mark.parametrize("name", ["train.tsv", "train.txt", "train.tsv.gz", "train.csv", "train.csv.gz"])
-def test_text_is_read_plain_and_packed(tmp_path, name):
+def test_text_is_read_plain_and_packed(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, lines(TRIPLES, "," if "csv" in name else "\t"))
     write(tmp_path / "test.tsv", lines(TRIPLES[:1]))
     graph = load_graph(tmp_path)
@@ -36,7 +37,9 @@ def test_text_is_read_plain_and_packed(tmp_path, name):
 
 
 @given(st.permutations(TRIPLES))
-def test_ids_do_not_depend_on_the_order_of_lines(tmp_path_factory, shuffled):
+def test_ids_do_not_depend_on_the_order_of_lines(
+    tmp_path_factory: pytest.TempPathFactory, shuffled: list[Spelled]
+) -> None:
     path = write(tmp_path_factory.mktemp("graph") / "train.tsv", lines(shuffled))
     graph = load_graph(path)
     assert graph.entities.identifiers.to_pylist() == ["a", "b", "c", "ü é"]
@@ -44,7 +47,7 @@ def test_ids_do_not_depend_on_the_order_of_lines(tmp_path_factory, shuffled):
     assert every_spelled(graph) == set(TRIPLES)
 
 
-def test_ids_are_the_same_over_many_blocks(tmp_path, monkeypatch):
+def test_ids_are_the_same_over_many_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     triples = [(f"e{i % 97}", f"r{i % 5}", f"e{i * 7 % 89}") for i in range(3000)]
     write(tmp_path / "train.tsv", lines(triples))
     write(tmp_path / "test.tsv", lines(triples[:5]))
@@ -55,7 +58,7 @@ def test_ids_are_the_same_over_many_blocks(tmp_path, monkeypatch):
     assert (in_blocks.train == whole.train).all()
 
 
-def test_quotes_mean_something_in_csv_and_nothing_in_tsv(tmp_path):
+def test_quotes_mean_something_in_csv_and_nothing_in_tsv(tmp_path: Path) -> None:
     csv = write(
         tmp_path / "a.csv", 'head,relation,tail\n"Paris, Texas",in,"the ""Lone Star"" State"\n"two\nlines",in,x\n'
     )
@@ -68,12 +71,12 @@ def test_quotes_mean_something_in_csv_and_nothing_in_tsv(tmp_path):
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_blank_lines_byte_order_marks_and_line_ends_are_no_triples(tmp_path, ends):
+def test_blank_lines_byte_order_marks_and_line_ends_are_no_triples(tmp_path: Path, ends: str) -> None:
     path = write(tmp_path / "a.tsv", f"\ufeff{ends}a\tr\tb{ends}{ends}  {ends}b\tr\tc{ends}{ends}")
     assert every_spelled(load_graph(path)) == {("a", "r", "b"), ("b", "r", "c")}
 
 
-def test_words_that_stand_for_nothing_elsewhere_are_identifiers(tmp_path):
+def test_words_that_stand_for_nothing_elsewhere_are_identifiers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "NA\tnull\tNaN\nnan\tnull\tNone\n")
     assert every_spelled(load_graph(path)) == {("NA", "null", "NaN"), ("nan", "null", "None")}
 
@@ -81,38 +84,38 @@ def test_words_that_stand_for_nothing_elsewhere_are_identifiers(tmp_path):
 @pytest.mark.parametrize(
     "header", ["tail,junk,Relation,head", "object,junk,predicate,subject", "target,junk,relation,source"]
 )
-def test_a_header_says_which_column_is_which(tmp_path, header):
+def test_a_header_says_which_column_is_which(tmp_path: Path, header: str) -> None:
     path = write(tmp_path / "a.csv", f"{header}\nb,1,r,a\n")
     assert every_spelled(load_graph(path)) == {("a", "r", "b")}
 
 
 @pytest.mark.parametrize("columns", [("who", "does", "whom"), (3, 1, 0)])
-def test_columns_can_be_chosen_by_name_or_position(tmp_path, columns):
+def test_columns_can_be_chosen_by_name_or_position(tmp_path: Path, columns: Columns) -> None:
     header = "whom\tdoes\tjunk\twho\n" if isinstance(columns[0], str) else ""
     path = write(tmp_path / "a.tsv", f"{header}b\tr\t1\ta\n")
     assert every_spelled(load_graph(path, columns=columns)) == {("a", "r", "b")}
 
 
-def test_weights_follow_their_triples_and_those_of_duplicates_add_up(tmp_path):
+def test_weights_follow_their_triples_and_those_of_duplicates_add_up(tmp_path: Path) -> None:
     write(tmp_path / "train.csv", "head,relation,tail,weight\nb,r,c,2\na,r,b,0.5\nb,r,c,3\nc,r,a,1e1\na,r,b,0\n")
     write(tmp_path / "test.tsv", "a\tr\tc\n")
     graph = load_graph(tmp_path)
     assert spelled(graph) == [("b", "r", "c"), ("a", "r", "b"), ("c", "r", "a")]
-    assert graph.train_weights.tolist() == [5, 0.5, 10]
-    assert graph.train_weights.dtype == np.float32
-    assert graph.load_report.duplicates == {"train": 2}
+    assert weights_of(graph).tolist() == [5, 0.5, 10]
+    assert weights_of(graph).dtype == np.float32
+    assert report_of(graph).duplicates == {"train": 2}
 
 
-def test_weights_follow_their_triples_through_a_split(tmp_path):
+def test_weights_follow_their_triples_through_a_split(tmp_path: Path) -> None:
     rows = [f"e{i % 9},r,e{i // 9},{i}" for i in range(81)]
     graph = load_graph(write(tmp_path / "a.csv", "head,relation,tail,weight\n" + "\n".join(rows)))
-    assert len(graph.train_weights) == len(graph.train) < 81
-    for (head, _, tail), weight in zip(spelled(graph), graph.train_weights, strict=True):
+    assert len(weights_of(graph)) == len(graph.train) < 81
+    for (head, _, tail), weight in zip(spelled(graph), weights_of(graph), strict=True):
         assert weight == int(head[1:]) + 9 * int(tail[1:])
 
 
 @pytest.mark.parametrize("names", [("head", "relation", "tail"), ("x", "y", "z")])
-def test_parquet_is_read_by_names_or_in_order(tmp_path, names):
+def test_parquet_is_read_by_names_or_in_order(tmp_path: Path, names: tuple[str, str, str]) -> None:
     columns = list(zip(*TRIPLES, strict=True))
     pq.write_table(pa.table(dict(zip(names, columns, strict=True))), tmp_path / "train.parquet")
     pq.write_table(pa.table({"h": [1, 2], "r": [7, 7], "t": [2, 1]}), tmp_path / "valid.parquet")
@@ -121,39 +124,40 @@ def test_parquet_is_read_by_names_or_in_order(tmp_path, names):
     assert spelled(graph, "valid") == [("1", "7", "2"), ("2", "7", "1")]
 
 
-def test_parquet_may_have_weights_and_dictionaries(tmp_path):
+def test_parquet_may_have_weights_and_dictionaries(tmp_path: Path) -> None:
     heads = pa.array(["a", "b"]).dictionary_encode()
     table = pa.table({"weight": [1, 2], "head": heads, "relation": ["r", "r"], "tail": ["b", "c"]})
     pq.write_table(table, tmp_path / "train.parquet")
     write(tmp_path / "test.tsv", "a\tr\tc\n")
     graph = load_graph(tmp_path)
     assert spelled(graph) == [("a", "r", "b"), ("b", "r", "c")]
-    assert graph.train_weights.tolist() == [1, 2]
+    assert weights_of(graph).tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("name", ["a.ttl", "a.ttl.gz"])
-def test_turtle_gives_triples_names_and_descriptions(tmp_path, name):
+def test_turtle_gives_triples_names_and_descriptions(tmp_path: Path, name: str) -> None:
     graph = load_graph(write(tmp_path / name, TURTLE))
     assert every_spelled(graph) == {("urn:b", "urn:likes", "urn:a"), ("urn:a", "urn:knows", "urn:b")}
     assert graph.entities.labels([0, 1]) == ["Anna", "b"]
+    assert graph.entities.descriptions is not None
     assert graph.entities.descriptions.to_pylist() == ["a person", None]
     assert graph.relations.label(0) == "is acquainted with"
-    assert graph.load_report.literals_left_out == 1
+    assert report_of(graph).literals_left_out == 1
 
 
-def test_literals_become_entities_if_asked(tmp_path):
+def test_literals_become_entities_if_asked(tmp_path: Path) -> None:
     graph = load_graph(write(tmp_path / "a.ttl", TURTLE), literals="keep")
     assert ("urn:a", "urn:age", '"5"^^<http://www.w3.org/2001/XMLSchema#integer>') in every_spelled(graph)
-    assert graph.load_report.literals_left_out == 0
+    assert report_of(graph).literals_left_out == 0
 
 
-def test_n_triples_keep_iris_and_blank_nodes_and_unicode(tmp_path):
+def test_n_triples_keep_iris_and_blank_nodes_and_unicode(tmp_path: Path) -> None:
     write(tmp_path / "train.nt", "<urn:a> <urn:r> <urn:\\u00FC> .\n_:x <urn:r> <urn:a> .\n")
     write(tmp_path / "test.nt.gz", "<urn:a> <urn:r> _:x .\n")
     assert spelled(load_graph(tmp_path)) == [("urn:a", "urn:r", "urn:ü"), ("_:x", "urn:r", "urn:a")]
 
 
-def test_nameless_nodes_of_turtle_have_the_same_identifiers_at_every_reading(tmp_path):
+def test_nameless_nodes_of_turtle_have_the_same_identifiers_at_every_reading(tmp_path: Path) -> None:
     path = write(tmp_path / "a.ttl", "@prefix : <urn:> . :a :r [ :s :b ] , [ :s :c ] . _:x :r :a .")
     identifiers = load_graph(path).entities.identifiers.to_pylist()
     assert identifiers == ["_:a.1", "_:a.2", "_:x", "urn:a", "urn:b", "urn:c"]
@@ -163,16 +167,16 @@ def test_nameless_nodes_of_turtle_have_the_same_identifiers_at_every_reading(tmp
 
 
 @pytest.mark.parametrize("valid", ["valid.tsv", "validation.txt", "dev.csv.gz", "val.tsv"])
-def test_a_folder_may_mix_forms_and_spellings(tmp_path, valid):
+def test_a_folder_may_mix_forms_and_spellings(tmp_path: Path, valid: str) -> None:
     write(tmp_path / "train.tsv", lines(TRIPLES))
     write(tmp_path / valid, lines(TRIPLES[1:2], "," if "csv" in valid else "\t"))
     graph = load_graph(tmp_path)
     assert spelled(graph, "valid") == TRIPLES[1:2]
     assert len(graph.test) == 0
-    assert graph.load_report.split_by_seed is None
+    assert report_of(graph).split_by_seed is None
 
 
-def test_names_come_from_the_folder_and_from_files_that_are_given(tmp_path):
+def test_names_come_from_the_folder_and_from_files_that_are_given(tmp_path: Path) -> None:
     write(tmp_path / "g/train.tsv", lines(TRIPLES))
     write(tmp_path / "g/test.tsv", lines(TRIPLES[:1]))
     write(tmp_path / "g/entity_names.tsv", 'b\tBob "the b"\nnobody\tNobody\na\tAnna\tfirst of all\nc\t\n')
@@ -180,12 +184,13 @@ def test_names_come_from_the_folder_and_from_files_that_are_given(tmp_path):
     write(tmp_path / "more.tsv", "b\tRobert\n")
     graph = load_graph(tmp_path / "g", entity_names=tmp_path / "more.tsv")
     assert graph.entities.labels(range(4)) == ["Anna", "Robert", "c", "ü é"]
+    assert graph.entities.descriptions is not None
     assert graph.entities.descriptions.to_pylist() == ["first of all", None, None, None]
     assert graph.relations.labels([0, 1]) == ["knows", "is fond of"]
     assert load_graph(tmp_path / "g").entities.label(1) == 'Bob "the b"'
 
 
-def test_a_single_file_is_split_and_the_seed_decides_how(tmp_path):
+def test_a_single_file_is_split_and_the_seed_decides_how(tmp_path: Path) -> None:
     triples = [(f"e{i % 20}", "r", f"e{(i * i + 3) % 20}") for i in range(400)]
     path = write(tmp_path / "some graph.tsv", lines(triples))
     graph = load_graph(path, seed=1)
@@ -194,8 +199,8 @@ def test_a_single_file_is_split_and_the_seed_decides_how(tmp_path):
     assert len(graph.test) > 0
     assert (load_graph(path, seed=1).test == graph.test).all()
     assert spelled(load_graph(path, seed=2), "test") != spelled(graph, "test")
-    assert graph.load_report.split_by_seed == 1
-    assert graph.load_report.unfilled == ()
+    assert report_of(graph).split_by_seed == 1
+    assert report_of(graph).unfilled == ()
     assert graph.name == "some graph"
 
 
@@ -204,18 +209,18 @@ def test_a_file_too_small_to_be_split_is_told(tmp_path: Path) -> None:
     report = load_graph(tmp_path / "few.tsv").load_report
     assert report is not None
     assert report.lines() == ["There are too few triples to spare any for valid and test."]
-    assert load_graph(tmp_path / "few.tsv", fractions=(1, 0, 0)).load_report.lines() == []
+    assert report_of(load_graph(tmp_path / "few.tsv", fractions=(1, 0, 0))).lines() == []
 
 
-def test_what_train_does_not_have_is_reported_and_kept_or_dropped(tmp_path):
+def test_what_train_does_not_have_is_reported_and_kept_or_dropped(tmp_path: Path) -> None:
     write(tmp_path / "train.tsv", "b\tr\td\n")
     write(tmp_path / "valid.tsv", "a\tr\tb\nd\tr\tb\n")
     write(tmp_path / "test.tsv", "d\tnew\tb\nc\tr\tb\nd\tr\tb\n")
     kept = load_graph(tmp_path)
     assert len(kept.test) == 3
-    assert (kept.load_report.unseen.entities, kept.load_report.unseen.relations) == (2, 1)
-    assert kept.load_report.unseen.triples == {"valid": 1, "test": 2}
-    assert kept.load_report.unseen.examples == ("a", "c", "new")
+    assert (report_of(kept).unseen.entities, report_of(kept).unseen.relations) == (2, 1)
+    assert report_of(kept).unseen.triples == {"valid": 1, "test": 2}
+    assert report_of(kept).unseen.examples == ("a", "c", "new")
     dropped = load_graph(tmp_path, unseen="drop")
     assert dropped.entities.identifiers.to_pylist() == ["b", "d"]
     assert dropped.relations.identifiers.to_pylist() == ["r"]
@@ -223,18 +228,18 @@ def test_what_train_does_not_have_is_reported_and_kept_or_dropped(tmp_path):
     assert spelled(dropped, "valid") == spelled(dropped, "test") == [("d", "r", "b")]
 
 
-def test_duplicates_and_overlaps_are_counted(tmp_path):
+def test_duplicates_and_overlaps_are_counted(tmp_path: Path) -> None:
     write(tmp_path / "train.tsv", lines([*TRIPLES, *TRIPLES[:2]]))
     write(tmp_path / "test.tsv", lines(TRIPLES[2:]))
     write(tmp_path / "valid.tsv", lines(TRIPLES[3:]))
-    report = load_graph(tmp_path).load_report
+    report = report_of(load_graph(tmp_path))
     assert report.duplicates == {"train": 2}
     assert report.overlaps == {"train/valid": 1, "train/test": 2, "valid/test": 1}
     assert "2 triples stand in both train and test." in report.lines()
 
 
 @pytest.mark.parametrize("separator", [" ", "\t"])
-def test_an_openke_folder_lists_head_tail_relation(tmp_path, separator):
+def test_an_openke_folder_lists_head_tail_relation(tmp_path: Path, separator: str) -> None:
     write(tmp_path / "entity2id.txt", "4\nz\t0\ny\t1\nx\t2\nalone\t3\n")
     write(tmp_path / "relation2id.txt", "2\nsecond\t0\nfirst\t1\n")
     write(tmp_path / "train2id.txt", f"2\n0{separator}1{separator}1\r\n2{separator}0{separator}0\r\n")
@@ -246,19 +251,21 @@ def test_an_openke_folder_lists_head_tail_relation(tmp_path, separator):
 
 
 @needs_data
-def test_fb15k_237_is_the_benchmark_that_everyone_uses():
+def test_fb15k_237_is_the_benchmark_that_everyone_uses() -> None:
     graph = load_graph(Path(os.environ["TRANSHER_DATA"]) / "FB15k-237")
     assert (len(graph.train), len(graph.valid), len(graph.test)) == (272_115, 17_535, 20_466)
     assert (len(graph.entities), len(graph.relations)) == (14_541, 237)
+    assert graph.entities.names is not None
     assert graph.entities.names.null_count == 0
-    assert graph.load_report.unseen.triples == {"valid": 9, "test": 28}
+    assert report_of(graph).unseen.triples == {"valid": 9, "test": 28}
 
 
 @needs_data
-def test_db100k_names_a_part_and_has_duplicates():
+def test_db100k_names_a_part_and_has_duplicates() -> None:
     graph = load_graph(Path(os.environ["TRANSHER_DATA"]) / "DB100K")
     assert (len(graph.entities), len(graph.relations)) == (99_604, 470)
-    assert graph.load_report.duplicates["train"] == 90
+    assert report_of(graph).duplicates["train"] == 90
     assert len(graph.train) == 597_482
+    assert graph.entities.names is not None
     assert len(graph.entities) - graph.entities.names.null_count == 65_585
     assert graph.entities.label(graph.entities.find("Q100")) == "Boston"

@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,11 @@ from transher.graph import RELATION_TYPES, Graph, Vocabulary, graph_statistics, 
 from transher.graph.compositions import CONFIDENCE, composed_relations
 from transher.graph.patterns import SUPPORT
 
+Rows = Sequence[tuple[int, int, int]]
 needs_data = pytest.mark.skipif("TRANSHER_DATA" not in os.environ, reason="TRANSHER_DATA names no folder of benchmarks")
 
 
-def graph_of(train, valid=(), test=(), relations=1):
+def graph_of(train: Rows, valid: Rows = (), test: Rows = (), relations: int = 1) -> Graph:
     splits = [np.array(rows, dtype=np.int32).reshape(-1, 3) for rows in (train, valid, test)]
     count = int(max(splits[i][:, [0, 2]].max(initial=-1) for i in range(3))) + 1
     return Graph(
@@ -27,11 +29,13 @@ def graph_of(train, valid=(), test=(), relations=1):
             pa.array([f"r{i}" for i in range(relations)]),
             pa.array(["is " + "x" * i for i in range(relations)]),
         ),
-        *splits,
+        splits[0],
+        splits[1],
+        splits[2],
     )
 
 
-def test_a_relation_s_type_is_by_its_average_tails_and_heads_over_all_splits():
+def test_a_relation_s_type_is_by_its_average_tails_and_heads_over_all_splits() -> None:
     one_to_one = [(i, 0, i + 50) for i in range(3)]
     one_to_many = [(0, 1, i) for i in range(3)]
     many_to_one = [(i, 2, 0) for i in range(3)]
@@ -43,7 +47,7 @@ def test_a_relation_s_type_is_by_its_average_tails_and_heads_over_all_splits():
     ]  # fmt: skip
 
 
-def test_degrees_sizes_duplicates_and_overlaps_are_counted():
+def test_degrees_sizes_duplicates_and_overlaps_are_counted() -> None:
     statistics = graph_statistics(graph_of([(0, 0, 1), (0, 0, 2), (0, 0, 1)], [(3, 0, 0)], [(0, 0, 1), (4, 1, 0)], 2))
     assert statistics.triples == {"train": 3, "valid": 1, "test": 2}
     assert statistics.duplicate_triples == {"train": 1, "valid": 0, "test": 0}
@@ -54,7 +58,7 @@ def test_degrees_sizes_duplicates_and_overlaps_are_counted():
     assert (statistics.unseen_entities, statistics.unseen_relations) == (2, 1)
 
 
-def test_leakage_tells_same_inverse_and_any_relation_apart():
+def test_leakage_tells_same_inverse_and_any_relation_apart() -> None:
     train = [(i, 0, i + 20) for i in range(10)] + [(i + 20, 1, i) for i in range(10)]
     train += [(40, 0, 41), (42, 2, 43), (44, 2, 45)]
     test = [(41, 0, 40), (41, 1, 40), (43, 0, 42), (45, 2, 46)]
@@ -64,7 +68,7 @@ def test_leakage_tells_same_inverse_and_any_relation_apart():
     assert leakage.any_relation == 0.75
 
 
-def test_symmetric_inverse_duplicate_and_composed_relations_are_found_by_name():
+def test_symmetric_inverse_duplicate_and_composed_relations_are_found_by_name() -> None:
     married = [(i, 0, i + 30) for i in range(8)]
     married += [(t, r, h) for h, r, t in married]
     born = [(i, 1, 60 + i % 6) for i in range(30)]
@@ -83,17 +87,17 @@ def test_symmetric_inverse_duplicate_and_composed_relations_are_found_by_name():
     assert statistics.duplicate == []
 
 
-def test_statistics_are_json():
+def test_statistics_are_json() -> None:
     statistics = graph_statistics(graph_of([(i, 0, i + 9) for i in range(9)] + [(i + 9, 0, i) for i in range(9)]))
     assert json.loads(json.dumps(statistics.to_dict()))["symmetric"][0]["support"] == 18
 
 
-def test_a_graph_without_test_triples_has_figures_too():
+def test_a_graph_without_test_triples_has_figures_too() -> None:
     assert graph_statistics(graph_of([(0, 0, 1)])).leakage.any_relation == 0
 
 
 @given(st.integers(0, 10_000))
-def test_compositions_of_a_small_graph_are_counted_as_by_hand(seed):
+def test_compositions_of_a_small_graph_are_counted_as_by_hand(seed: int) -> None:
     generator = np.random.default_rng(seed)
     rows = generator.integers(0, [9, 3, 9], size=(seed % 90, 3))
     triples = np.unique(rows, axis=0).astype(np.int32)
@@ -110,7 +114,7 @@ def test_compositions_of_a_small_graph_are_counted_as_by_hand(seed):
 
 
 @needs_data
-def test_fb15k_237_has_the_figures_that_are_known_of_it():
+def test_fb15k_237_has_the_figures_that_are_known_of_it() -> None:
     statistics = graph_statistics(load_graph(Path(os.environ["TRANSHER_DATA"]) / "FB15k-237"))
     # Its makers took out of the test every pair of entities that a training triple joins.
     assert statistics.leakage.any_relation == 0

@@ -1,4 +1,5 @@
 import dataclasses
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -51,24 +52,24 @@ def assert_same(one: Graph, other: Graph) -> None:
 
 
 @pytest.mark.parametrize("graph", [PLAIN, FULL], ids=["plain", "full"])
-def test_a_graph_comes_back_as_it_was(tmp_path, graph):
+def test_a_graph_comes_back_as_it_was(tmp_path: Path, graph: Graph) -> None:
     save_graph(graph, tmp_path / "graph")
     assert_same(graph, load_graph_folder(tmp_path / "graph"))
 
 
-def test_a_graph_takes_the_place_of_another_whole(tmp_path):
+def test_a_graph_takes_the_place_of_another_whole(tmp_path: Path) -> None:
     save_graph(FULL, tmp_path)
     save_graph(PLAIN, tmp_path)
     assert_same(PLAIN, load_graph_folder(tmp_path))
 
 
-def test_nothing_but_parquet_is_left_behind(tmp_path):
+def test_nothing_but_parquet_is_left_behind(tmp_path: Path) -> None:
     save_graph(FULL, tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".parquet"}
 
 
 @pytest.mark.parametrize("name", ["entities", "train", "valid_candidates"])
-def test_a_file_that_is_cut_short_is_named(tmp_path, name):
+def test_a_file_that_is_cut_short_is_named(tmp_path: Path, name: str) -> None:
     save_graph(FULL, tmp_path)
     path = tmp_path / f"{name}.parquet"
     path.write_bytes(path.read_bytes()[:-20])
@@ -76,14 +77,14 @@ def test_a_file_that_is_cut_short_is_named(tmp_path, name):
         load_graph_folder(tmp_path)
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     save_graph(PLAIN, tmp_path)
     (tmp_path / "relations.parquet").unlink()
     with pytest.raises(InputError, match=r"relations.parquet: there is no such file"):
         load_graph_folder(tmp_path)
 
 
-def test_ids_that_the_vocabulary_does_not_have_are_refused(tmp_path):
+def test_ids_that_the_vocabulary_does_not_have_are_refused(tmp_path: Path) -> None:
     save_graph(dataclasses.replace(PLAIN, train=np.array([[0, 0, 3]], dtype=np.int32)), tmp_path)
     with pytest.raises(InputError, match=r"train.parquet: a tail is not an id below 3"):
         load_graph_folder(tmp_path)

@@ -64,11 +64,11 @@ def test_candidates_of_their_own_agree_with_float64(
 ) -> None:
     B, N, k = shape
     torch.manual_seed(seed)
-    parts = [torch.randn(B, k), torch.randn(B, k), torch.randn(rows, k)]
+    q, s, e = torch.randn(B, k), torch.randn(B, k), torch.randn(rows, k)
     ids = torch.randint(rows, (B, N))
-    assert largest_error("scaled_l1_listed", parts, drawn_gradient(B, N, thinned), ids) < TOLERANCE
-    exact = reference.scaled_l1_cross(*(part.double() for part in parts)).gather(1, ids)
-    assert error(kernels.scaled_l1_listed(*parts, ids), exact) < TOLERANCE
+    assert largest_error("scaled_l1_listed", [q, s, e], drawn_gradient(B, N, thinned), ids) < TOLERANCE
+    exact = reference.scaled_l1_cross(q.double(), s.double(), e.double()).gather(1, ids)
+    assert error(kernels.scaled_l1_listed(q, s, e, ids), exact) < TOLERANCE
 
 
 def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
@@ -118,8 +118,9 @@ def test_nan_is_never_hidden(backend: str, where: str, k: int) -> None:
     assert int(distance.isnan().sum()) == affected.numel()
     distance.sum().backward()
     if backend != "torch":  # torch's own sign(NaN) is 0 on some versions
-        assert leaves[where].grad is not None
-        assert leaves[where].grad[4, k - 1].isnan()
+        gradient = leaves[where].grad
+        assert gradient is not None
+        assert gradient[4, k - 1].isnan()
     pairs = kernels.scaled_l1_pairs(parts["q"].detach(), parts["s"].detach(), parts["e"].detach()[:7])
     assert pairs.isnan().tolist() == [i == 4 for i in range(7)]
 
@@ -199,6 +200,8 @@ def test_complex_modulus_pairs_have_the_gradients_of_cross_and_zero_at_zero(back
     kernels.complex_modulus_pairs(*first).sum().backward()
     kernels.complex_modulus_cross(*second).diagonal().sum().backward()
     for a, b in zip(first, second, strict=True):
+        assert a.grad is not None
+        assert b.grad is not None
         assert torch.allclose(a.grad, b.grad, atol=1e-6)
         assert (a.grad[2] == 0).all()
 

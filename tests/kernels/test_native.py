@@ -41,7 +41,7 @@ def test_a_missing_module_is_said_once() -> None:
 
 @pytest.mark.skipif(native.module is None, reason="no native module")
 def test_the_instruction_set_can_be_chosen_and_must_exist() -> None:
-    for name in native.module.backends():
+    for name in native.loaded().backends():
         assert run(SCRIPT, TRANSHER_SIMD=name).stdout.split() == [name, "0.0"]
     assert "TRANSHER_SIMD=sse9" in run(SCRIPT, TRANSHER_SIMD="sse9").stderr
 

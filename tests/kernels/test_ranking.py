@@ -14,6 +14,7 @@ from transher import kernels
 from transher.kernels import Chunk, Known
 from transher.models import MODELS
 from transher.models.families import ScaledL1Model
+from transher.models.model import Asked
 
 relaxed = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
@@ -123,7 +124,8 @@ def test_models_count_and_answer_alike(backend: str, name: str) -> None:
     scores = model.cross(query, seen)
     if isinstance(model, ScaledL1Model):
         itself = Known(torch.arange(20), torch.arange(20) + 1, answers.int())
-        better, tied = model.count_better(query, seen[answers], chunks_of(seen, 17), itself)
+        asked = Asked(torch.arange(20), answers, seen[answers])
+        better, tied = model.count_better(query, asked, chunks_of(seen, 17), itself)
         assert better.tolist() == (scores > scores.gather(1, answers[:, None])).sum(1).tolist()
         assert (tied == 0).all()
     best, ids = model.best(query, chunks_of(seen, 17), 8, known)

@@ -13,6 +13,7 @@ from transher.graph.graph import Side
 from transher.kernels import Known, reference
 from transher.models import MODELS, Model
 
+Indices = tuple[Tensor, Tensor, Tensor, Tensor]  # anchors, relations, answers, negatives
 relaxed = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
@@ -22,9 +23,9 @@ def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:
     return bool((got.double() - true).abs().max() <= tolerance * true.abs().max().clamp_min(0.1))
 
 
-def example(model: Model, B: int, N: int, U: int, V: int, P: int = 1) -> tuple[Tensor, Tensor, list[Tensor]]:
+def example(model: Model, B: int, N: int, U: int, V: int, P: int = 1) -> tuple[Tensor, Tensor, Indices]:
     entity_rows, relation_rows = torch.randn(U, model.k), torch.randn(V, model.relation_width)
-    indices = [torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (P, N))]
+    indices = torch.randint(U, (B,)), torch.randint(V, (B,)), torch.randint(U, (B,)), torch.randint(U, (P, N))
     return entity_rows.requires_grad_(), relation_rows.requires_grad_(), indices
 
 
@@ -58,7 +59,7 @@ def test_batch_scores_and_gradients_are_those_of_autograd(
     torch.autograd.backward([positive, negative], [up_positive, up_negative])
 
     exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
-    true = Model.batch_scores(model, *exact, *indices, side, None if keep is None else keep.double())
+    true = Model.batch_scores(model, exact[0], exact[1], *indices, side, None if keep is None else keep.double())
     torch.autograd.backward(list(true), [up_positive.double(), up_negative.double()])
     assert close(positive, true[0])
     assert close(negative, true[1])
@@ -75,6 +76,7 @@ def test_two_batches_may_be_open_at_once_and_backward_may_come_twice(backend: st
     outputs = [model.batch_scores(rows, relations, *indices, "tail") for rows, relations, indices in (first, second)]
     for (rows, _, _), (positive, negative) in zip((first, second), outputs, strict=True):
         (positive.sum() + negative.sum()).backward(retain_graph=True)
+        assert rows.grad is not None
         once = rows.grad.clone()
         (positive.sum() + negative.sum()).backward()
         assert torch.allclose(rows.grad, 2 * once)
@@ -82,6 +84,8 @@ def test_two_batches_may_be_open_at_once_and_backward_may_come_twice(backend: st
     alone = rows.detach().clone().requires_grad_()
     positive, negative = model.batch_scores(alone, relations, *indices, "tail")
     (positive.sum() + negative.sum()).backward()
+    assert alone.grad is not None
+    assert rows.grad is not None
     assert torch.allclose(2 * alone.grad, rows.grad)
 
 
@@ -91,6 +95,7 @@ def test_a_row_of_zeros_has_finite_gradients(backend: str) -> None:
     zero = torch.zeros(2, dtype=torch.int64)
     positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero[None] + 2, "tail")
     (positive.sum() + negative.sum()).backward()
+    assert rows.grad is not None
     assert torch.isfinite(rows.grad).all()
 
 
@@ -102,7 +107,7 @@ def test_thinned_gradients_of_many_pools_are_those_of_autograd(backend: str, sha
     upstream = torch.randn(50, 30) * (torch.rand(50, 30) < share)
     model.batch_scores(entity_rows, relation_rows, *indices, "tail")[1].backward(upstream)
     exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
-    Model.batch_scores(model, *exact, *indices, "tail")[1].backward(upstream.double())
+    Model.batch_scores(model, exact[0], exact[1], *indices, "tail")[1].backward(upstream.double())
     for got, wanted in zip((entity_rows, relation_rows), exact, strict=True):
         assert got.grad is not None
         assert wanted.grad is not None
@@ -171,8 +176,8 @@ def test_a_nan_score_makes_the_loss_nan(backend: str) -> None:
 def test_adam_on_rows_is_adam(backend: str, k: int) -> None:
     torch.manual_seed(0)
     weight = torch.randn(30, k)
-    tables = [weight, torch.zeros_like(weight), torch.zeros_like(weight)]
-    exact = [table.double().clone() for table in tables]
+    tables = weight, torch.zeros_like(weight), torch.zeros_like(weight)
+    exact = weight.double().clone(), torch.zeros(30, k).double(), torch.zeros(30, k).double()
     dense = weight.double().clone().requires_grad_()
     optimiser = torch.optim.Adam([dense], lr=1e-2)
     for step in range(1, 5):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.serving.process import Server, httpx
 
-Client = httpx.Client
+if TYPE_CHECKING:
+    from httpx import Client
+
 RUN = "runs/tiny"
 
 
@@ -68,7 +71,7 @@ def test_answers_over_http_are_those_of_the_run(client: Client, world_run: Path)
     from transher import load
 
     expected = load(world_run).predict(head="France", relation="borders", top=10)
-    query = {"head": "France", "relation": "borders", "top": 10}
+    query: dict[str, str | int] = {"head": "France", "relation": "borders", "top": 10}
     answers = client.get(f"{RUN}/predict", params=query).json()["answers"]
     assert [fact["tail"]["name"] for fact in answers] == expected["tail"].tolist()
     assert [fact["known"] for fact in answers] == expected["known"].tolist()
@@ -99,7 +102,7 @@ def test_the_base_rate_over_http_is_that_of_the_run(client: Client, world_run: P
     from transher import load
 
     run = load(world_run)
-    questions = [{"head": "France", "relation": "borders"}, {"head": "France", "tail": "Europe"}]
+    questions: list[dict[str, Any]] = [{"head": "France", "relation": "borders"}, {"head": "France", "tail": "Europe"}]
     for question in questions:
         for base_rate in (0.001, 0.9):
             expected = run.predict(**question, base_rate=base_rate)["probability"].tolist()
@@ -150,7 +153,7 @@ def test_a_relation_has_type_patterns_strip_and_quality(client: Client) -> None:
 
 
 def test_missing_facts_are_new_and_can_be_downloaded(client: Client) -> None:
-    query = {"name": "borders", "top": 30}
+    query: dict[str, str | int] = {"name": "borders", "top": 30}
     answers = client.get(f"{RUN}/relation/missing", params=query).json()["answers"]
     assert len(answers) == 30
     assert not any(fact["known"] or fact["head"] == fact["tail"] for fact in answers)

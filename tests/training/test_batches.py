@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -13,13 +15,13 @@ from transher.training.batches import Batch, Batches
 from transher.training.settings import TrainingSettings
 
 
-def random_graph(seed: int, entities: int = 30, relations: int = 3, triples: int = 100, **more: object) -> Graph:
+def random_graph(seed: int, entities: int = 30, relations: int = 3, triples: int = 100, **more: Any) -> Graph:
     draws = np.random.default_rng(seed).integers([entities, relations, entities], size=(triples, 3))
     return make_graph(np.unique(draws, axis=0), entities=entities, relations=relations, **more)
 
 
 def batches(graph: Graph, reciprocal: bool = False, **settings: object) -> Batches:
-    return Batches(graph, TrainingSettings(**{"batch": 16, "negatives": 8, **settings}), reciprocal)  # type: ignore[arg-type]
+    return Batches(graph, TrainingSettings(**{"batch": 16, "negatives": 8, **settings}), reciprocal)
 
 
 def positives(batch: Batch) -> list[tuple[int, int, int]]:
@@ -130,8 +132,10 @@ def test_weights_count_triples_of_both_ends_plus_the_offset() -> None:
 def test_weights_by_query_count_the_answers_of_the_side_that_is_asked_for() -> None:
     graph = make_graph([(0, 0, 1), (0, 0, 2), (3, 0, 1), (0, 1, 1)])
     source = batches(graph, count_offset=3, weighting="query")
-    expected = {"tail": {(0, 0, 1): 2, (0, 0, 2): 2, (3, 0, 1): 1, (0, 1, 1): 1},
-                "head": {(0, 0, 1): 2, (0, 0, 2): 1, (3, 0, 1): 2, (0, 1, 1): 1}}  # fmt: skip
+    expected = {
+        "tail": {(0, 0, 1): 2, (0, 0, 2): 2, (3, 0, 1): 1, (0, 1, 1): 1},
+        "head": {(0, 0, 1): 2, (0, 0, 2): 1, (3, 0, 1): 2, (0, 1, 1): 1},
+    }
     for batch in (source.at(0), source.at(1)):
         for triple, weight in zip(positives(batch), batch.weights.tolist(), strict=True):
             assert weight == pytest.approx(1 / np.sqrt(expected[batch.side][triple] + 3))

@@ -41,9 +41,11 @@ def test_self_adversarial_loss_is_the_specs_formula(alpha: float) -> None:
 def test_false_triples_are_pushed_down_and_true_ones_up() -> None:
     positive, negative = POSITIVE.clone().requires_grad_(), NEGATIVE.clone().requires_grad_()
     self_adversarial(positive, negative, VALID, WEIGHTS, 1.0).backward()
-    assert (positive.grad < 0).all()  # type: ignore[operator]
-    assert (negative.grad[VALID] > 0).all()  # type: ignore[index]
-    assert (negative.grad[~VALID] == 0).all()  # type: ignore[index]
+    assert positive.grad is not None
+    assert negative.grad is not None
+    assert (positive.grad < 0).all()
+    assert (negative.grad[VALID] > 0).all()
+    assert (negative.grad[~VALID] == 0).all()
 
 
 def test_the_adversarial_weights_take_no_gradient() -> None:
@@ -60,6 +62,7 @@ def test_a_positive_without_any_negative_left_still_counts_as_positive() -> None
     loss.backward()
     expected = -(WEIGHTS * torch.nn.functional.logsigmoid(POSITIVE)).sum() / 2
     torch.testing.assert_close(loss, expected)
+    assert negative.grad is not None
     assert (negative.grad == 0).all()
 
 

@@ -7,7 +7,7 @@ from transher.training.settings import TrainingSettings
 
 
 def rates(schedule: str, **more: int) -> list[float]:
-    settings = TrainingSettings(steps=10, lr=1.0, schedule=schedule, **more)  # type: ignore[arg-type]
+    settings = TrainingSettings(steps=10, lr=1.0, schedule=schedule, **more)
     return [learning_rate(settings, step) for step in range(10)]
 
 

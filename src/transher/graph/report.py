@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from transher.graph.graph import Split
+from transher.graph.options import option
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,8 @@ class LoadReport:
 
     def lines(self) -> list[str]:
         """Sentences for a person, none where all was as it should be."""
-        what = "were removed from" if self.duplicates_removed else "stay in"
-        lines = [
-            f"{count:,} triples that repeat others {what} {split} while reading."
-            for split, count in self.duplicates.items()
-        ]
+        what = "were removed from {} while reading" if self.duplicates_removed else "stay in {}"
+        lines = [f"{n:,} triples that repeat others {what.format(split)}." for split, n in self.duplicates.items()]
         lines += self.headers
         if self.bad_rows:
             more = "" if self.bad_rows == len(self.bad_row_examples) else ", …"
@@ -58,12 +56,15 @@ class LoadReport:
         for pair, count in self.overlaps.items():
             lines.append(f"{count:,} triples stand in both {pair.replace('/', ' and ')}.")
         if self.unseen.examples:
+            leave_out = option("unseen", "drop")
             triples = " and ".join(f"{count:,} triples of {split}" for split, count in self.unseen.triples.items())
             lines.append(
                 f"{self.unseen.entities:,} entities and {self.unseen.relations:,} relations have no training triple "
                 f"(such as {', '.join(self.unseen.examples)}): {triples or 'no triples'} "
-                f"{'dropped' if self.unseen.dropped else 'kept; --unseen drop leaves them out'}."
+                f"{'dropped' if self.unseen.dropped else f'kept; {leave_out} leaves them out'}."
             )
         if self.literals_left_out:
-            lines.append(f"{self.literals_left_out:,} triples with literals left out; --literals keep reads them.")
+            lines.append(
+                f"{self.literals_left_out:,} triples with literals left out; {option('literals', 'keep')} reads them."
+            )
         return lines
