@@ -29,8 +29,7 @@ class TrainingState:
     seconds: float = 0.0  # of training, all sessions together
     updates: int = 0  # since the optimiser was made or reset
     mark: float | None = None  # the MRR that a later one must exceed clearly to count as better
-    falls_from: int | None = None  # the step at which the learning rate began to fall, with the schedule plateau
-    falls_to: int | None = None  # the step at which it reaches 0, and the training ends
+    drops: int = 0  # of the learning rate, with the schedule plateau
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:

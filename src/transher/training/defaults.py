@@ -8,7 +8,7 @@ from transher.graph.graph import Graph
 from transher.models.catalogue import DEFAULT_MODEL, model_class
 from transher.training.recipe import Recipe
 
-_PATIENCE = 3  # validations
+_PATIENCE = 2  # validations
 
 
 class _Size(NamedTuple):

@@ -6,22 +6,21 @@ import math
 
 from transher.training.settings import TrainingSettings
 
-_FALL = 0.25  # of the steps before it: how long the learning rate falls with the schedule plateau
+_DROP = 3.0  # by which the learning rate is divided when validation stops improving, with the schedule plateau
+DROPS = 3  # after which the training ends
 
-Fall = tuple[int, int]  # the steps at which the learning rate begins to fall, and at which it reaches 0
 
-
-def learning_rate(settings: TrainingSettings, step: int, fall: Fall | None = None) -> float:
-    """The rate of step 0, 1, …; linear and cosine fall to 0 at the last step, plateau during its `fall`."""
+def learning_rate(settings: TrainingSettings, step: int, drops: int = 0) -> float:
+    """The rate of step 0, 1, …; linear and cosine fall to 0 at the last step. `drops`: so far, of the schedule plateau."""
     rate = settings.lr
     if step < settings.warmup:
         return rate * (step + 1) / settings.warmup
-    if fall is not None:
-        return rate * (fall[1] - step) / (fall[1] - fall[0])
     done = (step - settings.warmup) / max(1, settings.steps - settings.warmup)
     match settings.schedule:
-        case "constant" | "plateau":
+        case "constant":
             return rate
+        case "plateau":
+            return rate / _DROP**drops
         case "step":
             return rate if step < settings.steps // 2 else rate / 10
         case "linear":
@@ -35,12 +34,7 @@ def resets_moments(settings: TrainingSettings, step: int) -> bool:
     return settings.schedule == "step" and 0 < step == settings.steps // 2
 
 
-def planned_fall(settings: TrainingSettings, step: int, least: int) -> Fall:
-    """The fall that begins after `step` steps: a quarter of them, at least `least`, within the recipe's steps."""
-    length = max(least, round(_FALL * step))
-    return step, max(step + 1, min(step + length, settings.steps))
-
-
-def latest_fall(settings: TrainingSettings) -> int:
-    """The step at which the learning rate must begin to fall to reach 0 within the recipe's steps."""
-    return max(1, round(settings.steps / (1 + _FALL)))
+def drop_is_due(settings: TrainingSettings, step: int, drops: int) -> bool:
+    """Whether the rate must drop now, improving or not, for all drops to find room within the recipe's steps: the last
+    half of them is shared by the phases after a drop."""
+    return drops < DROPS and step >= settings.steps * (DROPS + 1 + drops) / (2 * DROPS + 1)

@@ -97,7 +97,7 @@ class TrainingSettings(Section):
     schedule: Literal["constant", "step", "linear", "cosine", "plateau"] = Field(
         "linear",
         description="of the learning rate. step: a tenth from half of the steps on, with the optimiser reset. plateau: "
-        "constant until validation stops improving, then from the best weights to 0",
+        "a third from the best weights on, each time that validation stops improving",
     )
     warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
     translation_l2: float = Field(5e-5, ge=0, description="λ of λ‖B‖²_F")
@@ -155,7 +155,7 @@ class ValidationSettings(Section):
     patience: int = Field(
         0,
         ge=0,
-        description="validations without a better MRR before stopping, or before the learning rate falls with the "
+        description="validations without a better MRR before stopping, or before the learning rate drops with the "
         "schedule plateau; 0 for never",
     )
     checkpoint_minutes: float = Field(

@@ -14,7 +14,7 @@ from transher.errors import Diverged
 from transher.models.model import Model
 from transher.training.batches import Batch, Batches
 from transher.training.loss import batch_loss
-from transher.training.schedule import Fall, learning_rate, resets_moments
+from transher.training.schedule import learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
 from transher.training.table import Table
 
@@ -33,11 +33,9 @@ class TrainingStep:
     relations: Table
     free: tuple[Tensor, Tensor] | None = None
 
-    def __call__(
-        self, batch: Batch, step: int, spread: dict[str, float] | None = None, fall: Fall | None = None
-    ) -> float:
+    def __call__(self, batch: Batch, step: int, spread: dict[str, float] | None = None, drops: int = 0) -> float:
         """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients.
-        `fall`: when the learning rate falls, with the schedule plateau."""
+        `drops`: of the learning rate so far, with the schedule plateau."""
         if resets_moments(self.settings, step):
             self.entities.reset()
             self.relations.reset()
@@ -54,7 +52,7 @@ class TrainingStep:
         if spread is not None:
             named = zip(("entities", "relations"), rows, strict=True)
             spread |= {name: float(part.grad.std()) for name, part in named if part.grad is not None}
-        self._push(batch, rows, learning_rate(self.settings, step, fall))
+        self._push(batch, rows, learning_rate(self.settings, step, drops))
         if self.settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
             share = 1 - math.exp(-_AVERAGE_EVERY / (self.settings.averaging * (step + 1)))
             self.entities.follow(share)

@@ -33,7 +33,7 @@ from transher.training.checkpoints import (
 )
 from transher.training.history import History
 from transher.training.recipe import Recipe
-from transher.training.schedule import Fall, latest_fall, learning_rate, planned_fall
+from transher.training.schedule import DROPS, drop_is_due, learning_rate
 from transher.training.step import TrainingStep
 from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
@@ -90,7 +90,7 @@ class Trainer:
                 while not self._done():
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
-                    losses.append(self.train_step(batch, self.progress.step, spread, self._fall))
+                    losses.append(self.train_step(batch, self.progress.step, spread, self.progress.drops))
                     triples += len(batch.anchors)
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
@@ -125,13 +125,11 @@ class Trainer:
 
     def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
         progress = self.progress
-        falling = self._fall is not None
-        steps = self._fall[1] if self._fall is not None else self.recipe.training.steps
+        steps = self.recipe.training.steps
         left = progress.seconds / progress.step * (steps - progress.step)
-        rate = learning_rate(self.recipe.training, progress.step - 1, self._fall)
+        rate = learning_rate(self.recipe.training, progress.step - 1, progress.drops)
         history.add("report", progress.step, loss=loss, lr=rate, triples_per_second=speed, seconds=progress.seconds)
-        at_most = bool(self.recipe.validation.patience) and not falling
-        watcher.report(Report(progress.step, steps, loss, speed, left, at_most))
+        watcher.report(Report(progress.step, steps, loss, speed, left, bool(self.recipe.validation.patience)))
 
     def _validate(self, history: History, watcher: Watcher) -> None:
         """Rank validation triples; keep the weights if they are the best so far. Without validation triples the
@@ -154,54 +152,47 @@ class Trainer:
         history.add("validation", progress.step, mrr=mrr, seconds=progress.seconds)
         watcher.validated(progress.step, mrr, best)
 
-    @property
-    def _fall(self) -> Fall | None:
-        start, end = self.progress.falls_from, self.progress.falls_to
-        return None if start is None or end is None else (start, end)
+    def _out_of_patience(self) -> bool:
+        patience = self.recipe.validation.patience
+        return bool(patience) and self.progress.stale >= patience
 
     def _done(self) -> bool:
-        """Whether the steps are done, those of the fall if the learning rate falls, or patience has ended."""
-        if self._fall is not None:
-            return self.progress.step >= self._fall[1]
-        patience = self.recipe.validation.patience
-        waits = self.recipe.training.schedule == "plateau"  # for the fall
-        return self.progress.step >= self.recipe.training.steps or (
-            not waits and bool(patience) and self.progress.stale >= patience
-        )
+        """Whether the steps are done, or patience has ended for good."""
+        waits = self.recipe.training.schedule == "plateau" and self.progress.drops < DROPS
+        return self.progress.step >= self.recipe.training.steps or (self._out_of_patience() and not waits)
 
     def _look_after(self, watcher: Watcher) -> None:
-        """After a validation: let the learning rate fall when it is time, and tell the user what goes wrong."""
-        progress, settings, patience = self.progress, self.recipe.training, self.recipe.validation.patience
-        out_of_patience = bool(patience) and progress.stale >= patience
-        message = trouble(progress, len(self.graph.entities))
-        if message:
-            watcher.noticed(message)
-        if settings.schedule != "plateau":
-            if out_of_patience:
+        """After a validation: drop the learning rate when it is time, and tell the user why a training ends early."""
+        progress, settings, validation = self.progress, self.recipe.training, self.recipe.validation
+        at_chance = trouble(progress, len(self.graph.entities))
+        if at_chance:
+            watcher.noticed(at_chance)
+        if self._done():
+            if self._out_of_patience():
                 watcher.noticed(
-                    f"Validation MRR has not improved in {patience} validations: the training ends with the weights of "
-                    f"step {progress.best_step:,}."
+                    f"Validation MRR has not improved in {validation.patience} validations: the training ends with the "
+                    f"weights of step {progress.best_step:,}."
                 )
-            return
-        late = progress.step + self.recipe.validation.every > latest_fall(settings)
-        if self._fall is None and (out_of_patience or late):
-            start = progress.best_step or progress.step
-            progress.falls_from, progress.falls_to = planned_fall(settings, progress.step, self.recipe.validation.every)
-            if out_of_patience:
-                self._return_to_best()
-                watcher.noticed(
-                    f"Validation MRR has not improved in {patience} validations: back to the weights of step "
-                    f"{start:,}; the learning rate now falls, and the training ends at step {progress.falls_to:,}."
-                )
+        elif settings.schedule == "plateau" and (
+            self._out_of_patience() or drop_is_due(settings, progress.step, progress.drops)
+        ):
+            progress.drops += 1
+            progress.stale = 0
+            self._return_to_best()
+            watcher.noticed(
+                f"From step {progress.best_step:,} on with a learning rate of "
+                f"{learning_rate(settings, progress.step, progress.drops):.2g}."
+            )
 
     def _return_to_best(self) -> None:
-        """Take the weights with the best validation MRR so far, with a fresh optimiser."""
+        """Take the weights with the best validation MRR so far; the optimiser keeps what it knows."""
+        if self.progress.best_step in (0, self.progress.step):
+            return
         best, _ = read_tensors(self.folder / MODEL_FILE)
         for name, table in (("entities", self.entities), ("relations", self.relations)):
             table.weight.copy_(best[name])
             if table.average is not None:
                 table.average.copy_(best[name])
-            table.reset()
 
     def stop(self) -> None:
         """Ask `run` to save and end after the step at hand."""
