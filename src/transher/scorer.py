@@ -7,7 +7,7 @@ relations it has, and its `scores`; all that is slow that way has a default that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,6 @@ from transher.errors import TransherError
 from transher.graph.graph import Side
 from transher.graph.known import KnownAnswers
 from transher.kernels import Known, merge_best
-
-if TYPE_CHECKING:
-    from transher.models.embeddings import Embeddings
 
 # Scores of some queries against all entities: 64 MB in single precision.
 SCORES = 1 << 24
@@ -46,9 +43,9 @@ class Scorer(ABC):
         return False
 
     @property
-    def embeddings(self) -> Embeddings | None:
-        """The vectors behind the scores, for maps and similar entities; None where there are none."""
-        return None
+    def parts(self) -> tuple[Scorer, ...]:
+        """The scorers that this one is made of: itself, unless it blends others."""
+        return (self,)
 
     @abstractmethod
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:

@@ -253,7 +253,7 @@ def test_xml_entities_that_multiply_are_refused(tmp_path: Path) -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20
 
 
-def test_xml_that_is_nested_very_deeply_is_refused(tmp_path):
+def test_xml_that_is_nested_very_deeply_is_refused(tmp_path: Path) -> None:
     start, end = RDF.rsplit("</rdf:RDF>", 1)
     for depth in (2_000, 200_000):
         path = write(

@@ -17,7 +17,8 @@ def step_of(graph: Graph, free: tuple[torch.Tensor, torch.Tensor] | None = None)
     model = build_model(RECIPE.model)
     tables = initial_tables(model, len(graph.entities), len(graph.relations), "U_N_N", "code", seed=0)
     batches = Batches(graph, RECIPE.training, reciprocal=False)
-    return TrainingStep(model, RECIPE.training, batches, *(SparseAdamTable(table) for table in tables), free)
+    entities, relations = (SparseAdamTable(table) for table in tables)
+    return TrainingStep(model, RECIPE.training, batches, entities, relations, free)
 
 
 def test_rows_that_are_not_free_stay_and_the_others_move_as_ever(ring: Graph) -> None:

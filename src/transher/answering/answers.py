@@ -22,6 +22,7 @@ from transher.errors import UsageError
 from transher.evaluation.calibration import Calibration
 from transher.graph.graph import Graph, Side
 from transher.graph.known import KnownTriples
+from transher.models.embeddings import embeddings_of
 from transher.scorer import Scorer, as_known
 
 Ids = NDArray[np.integer]
@@ -147,7 +148,7 @@ class Answering:
     @torch.no_grad()
     def similar(self, entity: int, top: int) -> list[tuple[int, float]]:
         """The entities whose embeddings point most nearly the same way, with the cosine; none without embeddings."""
-        embeddings = self.scorer.embeddings
+        embeddings = embeddings_of(self.scorer)
         best: list[tuple[float, int]] = []
         if embeddings is None:
             return []

@@ -16,6 +16,7 @@ from transher.answering.paths import PathRule, path_rules
 from transher.answering.predicted import Predicted
 from transher.graph.ends import SINGLE
 from transher.graph.graph import SIDES, Graph, Side
+from transher.models.embeddings import embeddings_of
 
 RuleKind = Literal["symmetric", "inverse", "same pair", "composed"]
 _USED_AGAIN = 0.8  # share of answers that occur more than once from which on a new answer is held against itself
@@ -179,7 +180,7 @@ def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
 def _similar(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[SimilarEvidence]:
     """Entities with this relation to this answer, the nearest first by the cosine between their rows and the head's;
     then other answers of the same head that are near the tail."""
-    embeddings, graph = answering.scorer.embeddings, answering.graph
+    embeddings, graph = embeddings_of(answering.scorer), answering.graph
     found: list[SimilarEvidence] = []
     if embeddings is None:
         return found
@@ -194,9 +195,10 @@ def _similar(answering: Answering, asked: tuple[int, int, int], limit: int) -> l
 
 
 def _influences(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[Influence]:
-    if answering.scorer.embeddings is None:
+    embeddings = embeddings_of(answering.scorer)
+    if embeddings is None:
         return []
-    triples, sizes = influences(answering.scorer.embeddings, answering.graph.trained, asked)
+    triples, sizes = influences(embeddings, answering.graph.trained, asked)
     total = max(float(sizes.abs().sum()), 1e-30)
     order = torch.argsort(-sizes.abs(), stable=True)[:limit].tolist()
     return [

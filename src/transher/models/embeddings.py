@@ -47,10 +47,6 @@ class Embeddings(Scorer):
     def sides_differ(self) -> bool:
         return self.reciprocal
 
-    @property
-    def embeddings(self) -> Embeddings:
-        return self
-
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         """anchors, relations: ids (B,) → the query that asks for `side`."""
         rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
@@ -135,6 +131,11 @@ class Embeddings(Scorer):
         asked = Asked(query_of, answers, self.rows(answers))
         width = len(queries[0]) if self.model.holds_scores else 0
         return self.model.count_better(self.query(*queries, side), asked, self.chunks(width), known)
+
+
+def embeddings_of(scorer: Scorer) -> Embeddings | None:
+    """The vectors behind a scorer's scores, for maps and similar entities; None where there are none."""
+    return next((part for part in scorer.parts if isinstance(part, Embeddings)), None)
 
 
 def asked_as(relations: Tensor, side: Side, relation_count: int, reciprocal: bool) -> tuple[Tensor, Side]:

@@ -12,8 +12,10 @@ import torch
 
 from transher.errors import InputError
 from transher.files import sha256, write_json
+from transher.models.catalogue import provenance as model_provenance
 from transher.runs.folder import MANIFEST_FILE
 from transher.training.checkpoints import STATE_FILE
+from transher.training.loss import provenance as loss_provenance
 from transher.training.recipe import Recipe
 from transher.versions import version_of
 
@@ -36,6 +38,8 @@ def write_manifest(
                 "system": platform.system(),
                 "threads": torch.get_num_threads(),
             },
+            "model": model_provenance(recipe.model.name),
+            "loss": loss_provenance(recipe.training.loss),
             "seed": recipe.training.seed,
             "cost": dict(cost),
             **({"members": list(members)} if members else {}),

@@ -19,6 +19,7 @@ from transher.answering.writing import as_tsv
 from transher.deadline import check_deadline, made_once
 from transher.errors import TransherError, UsageError
 from transher.graph.vocabulary import Vocabulary
+from transher.models.embeddings import embeddings_of
 from transher.runs.run import Run
 from transher.serving import schemas as s
 from transher.serving.entity_map import Colour, EntityMap
@@ -46,7 +47,7 @@ class Explorer(Naming):
     @cached_property
     def view(self) -> s.RunView:
         prominent = np.argsort(-self.known.degrees, kind="stable")[:8]
-        embeddings = self.run.scorer.embeddings
+        embeddings = embeddings_of(self.run.scorer)
         return s.RunView(
             key=self.key,
             graph=self.graph.name,
@@ -177,9 +178,10 @@ class Explorer(Naming):
 
     @cached_property
     def _map(self) -> EntityMap:
-        if self.run.scorer.embeddings is None:
+        embeddings = embeddings_of(self.run.scorer)
+        if embeddings is None:
             raise UsageError("This run has no embeddings: there is no map to draw.")
-        return EntityMap(self.run.scorer.embeddings, self.graph)
+        return EntityMap(embeddings, self.graph)
 
     def map(self, colour: Colour) -> s.MapView:
         with made_once(self._lock):
@@ -221,7 +223,7 @@ class Explorer(Naming):
         return self.listed(self.answering.judged(np.array(triples, dtype=np.int64).reshape(-1, 3)))
 
     def _strip(self, relation: int) -> tuple[list[float] | None, int]:
-        embeddings = self.run.scorer.embeddings
+        embeddings = embeddings_of(self.run.scorer)
         if embeddings is None:
             return None, 0
         translation = embeddings.model.translation(embeddings.relation_weights[relation : relation + 1])
