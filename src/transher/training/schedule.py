@@ -11,7 +11,7 @@ DROPS = 3  # after which the training ends
 
 
 def learning_rate(settings: TrainingSettings, step: int, drops: int = 0) -> float:
-    """The rate of step 0, 1, …; linear and cosine fall to 0 at the last step. `drops`: so far, of the schedule plateau."""
+    """The rate of step 0, 1, …; linear and cosine fall to 0 at the last step. `drops`: those of plateau so far."""
     rate = settings.lr
     if step < settings.warmup:
         return rate * (step + 1) / settings.warmup

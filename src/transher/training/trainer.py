@@ -38,7 +38,7 @@ from transher.training.step import TrainingStep
 from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
 
-_CHANCE = 3.0  # times the MRR of guessing: below it, a model has not learned
+_CHANCE = 2.0  # times the MRR of guessing: below it, a model has not learned
 _GAIN = 0.002  # relative: what a validation MRR must gain for the training to go on waiting
 
 
@@ -246,7 +246,7 @@ def trouble(progress: TrainingState, entity_count: int) -> str:
     if progress.mark is None or progress.best_mrr is None:
         return ""
     chance = (math.log(max(entity_count, 2)) + 0.577) / max(entity_count, 2)  # MRR of a random order of all entities
-    if progress.best_mrr < _CHANCE * chance and progress.stale == 2:
+    if progress.best_mrr < _CHANCE * chance and progress.stale == 2 and not progress.drops:
         return (
             f"Validation MRR is {progress.best_mrr:.4f}, and guessing gives {chance:.4f}: the model does not learn. "
             "Try the default settings, another learning rate (training.lr), or another model."
