@@ -11,8 +11,10 @@ from transher.training.defaults import default_recipe
 SMALL, FB15K_237, DB100K, LARGE = (1_000, 200), (272_115, 14_541), (597_572, 99_604), (20_000_000, 2_500_000)
 
 
-def sized(triples: int, entities: int) -> Any:
-    return SimpleNamespace(train=range(triples), entities=range(entities), entity_types=None, candidates={})
+def sized(triples: int, entities: int, valid: int = 100) -> Any:
+    return SimpleNamespace(
+        train=range(triples), valid=range(valid), entities=range(entities), entity_types=None, candidates={}
+    )
 
 
 @pytest.mark.parametrize("size", [SMALL, FB15K_237, DB100K, LARGE])
@@ -32,3 +34,14 @@ def test_tables_of_large_graphs_stay_small() -> None:
     recipe = default_recipe(sized(*LARGE))
     assert 4 * recipe.model.k * LARGE[1] <= 4e9
     assert recipe.training.averaging == 0
+
+
+def test_a_graph_with_validation_triples_is_trained_until_they_stop_improving() -> None:
+    watched, unwatched = default_recipe(sized(*SMALL)), default_recipe(sized(*SMALL, valid=0))
+    assert (watched.training.schedule, watched.validation.patience) == ("plateau", 2)
+    assert (unwatched.training.schedule, unwatched.validation.patience) == ("linear", 0)
+
+
+def test_entities_with_few_triples_get_narrower_rows_than_as_many_triples_of_few_entities() -> None:
+    sparse, dense = default_recipe(sized(70_000, 30_000)), default_recipe(sized(70_000, 3_000))
+    assert sparse.model.k < dense.model.k

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from transher.training.schedule import learning_rate, resets_moments
+from transher.training.schedule import DROPS, drop_is_due, learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
 
 
@@ -35,3 +35,15 @@ def test_cosine_starts_and_ends_flat() -> None:
 
 def test_warm_up_rises_to_the_full_rate() -> None:
     assert rates("constant", warmup=4)[:5] == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_a_plateau_drops_to_a_third_each_time() -> None:
+    settings = TrainingSettings(schedule="plateau", lr=0.9, steps=700)
+    assert [learning_rate(settings, 10, drops) for drops in range(3)] == pytest.approx([0.9, 0.3, 0.1])
+
+
+def test_all_drops_find_room_within_the_steps() -> None:
+    settings = TrainingSettings(schedule="plateau", steps=700)
+    due = [next(step for step in range(701) if drop_is_due(settings, step, drops)) for drops in range(DROPS)]
+    assert due == [400, 500, 600]
+    assert not drop_is_due(settings, 700, DROPS)

@@ -15,6 +15,7 @@ from transher.models import MODELS
 from transher.training.checkpoints import MODEL_FILE, load_state, read_tensors
 from transher.training.history import read_history
 from transher.training.recipe import Recipe
+from transher.training.schedule import DROPS
 from transher.training.trainer import Trainer
 from transher.training.watcher import Report, Watcher
 
@@ -139,6 +140,7 @@ def test_averaged_weights_are_those_that_are_kept(ring: Graph, tmp_path: Path) -
         ["training.dropout=0.2", "training.gradient_share=0.5"],
         ["training.averaging=0.3"],
         ["training.unit_entities=true", "training.relation_rate=0.3"],
+        ["training.schedule=plateau", "validation.patience=1", "training.lr=0.1", "training.averaging=0.3"],
     ],
 )
 def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(
@@ -203,6 +205,53 @@ def test_the_best_weights_are_kept_and_not_the_last(ring: Graph, tmp_path: Path)
 def test_patience_ends_a_training_that_no_longer_gains(ring: Graph, tmp_path: Path) -> None:
     trainer = train(ring, tmp_path, "training.steps=5000", "training.lr=1e-9", "validation.patience=2")
     assert trainer.progress.step == 60
+
+
+class Notes(Watcher):
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self.at_most: list[bool] = []
+
+    def noticed(self, message: str) -> None:
+        self.messages.append(message)
+
+    def report(self, report: Report) -> None:
+        self.at_most.append(report.at_most)
+
+
+def test_a_plateau_ends_after_its_drops_with_the_best_weights_and_says_why(ring: Graph, tmp_path: Path) -> None:
+    settings = ["training.steps=5000", "training.lr=0.05", "training.schedule=plateau", "validation.patience=2"]
+    trainer, notes = Trainer(ring, recipe(*settings), tmp_path), Notes()
+    trainer.run(notes)
+    assert trainer.progress.step < 5000
+    assert trainer.progress.drops == DROPS
+    told = [note for note in notes.messages if "guessing gives" not in note]
+    assert [note.startswith("From step") for note in told] == [True] * DROPS + [False]
+    assert f"the weights of step {trainer.progress.best_step:,}" in notes.messages[-1]
+    assert all(notes.at_most)
+    lr = [line["lr"] for line in read_history(tmp_path) if line["kind"] == "report"]
+    assert lr[0] == 0.05
+    assert lr[-1] == pytest.approx(0.05 / 27)
+
+
+def test_a_drop_continues_from_the_best_weights(ring: Graph, tmp_path: Path) -> None:
+    settings = ["training.lr=1e-9", "training.schedule=plateau", "validation.patience=1", "training.steps=5000"]
+    trainer = Trainer(ring, recipe(*settings), tmp_path)
+    with pytest.raises(Exception, match="stopped at step 40"):
+        trainer.run(StopAt(trainer, 40))
+    best, metadata = read_tensors(tmp_path / MODEL_FILE)
+    assert metadata["step"] == 20
+    assert trainer.progress.drops == 1
+    assert torch.equal(trainer.entities.weight, best["entities"])
+
+
+def test_a_training_at_chance_says_so(ring: Graph, tmp_path: Path) -> None:
+    settings = ["training.steps=200", "training.lr=1e-9", "model.name=distmult"]
+    trainer, notes = Trainer(ring, recipe(*settings), tmp_path), Notes()
+    trainer.run(notes)
+    assert len([note for note in notes.messages if "guessing gives" in note]) == 1
 
 
 def test_a_loss_that_is_no_number_stops_with_a_remedy_and_keeps_weights(ring: Graph, tmp_path: Path) -> None:

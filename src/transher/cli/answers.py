@@ -24,7 +24,7 @@ from transher.cli.options import (
 from transher.errors import UsageError
 
 if TYPE_CHECKING:
-    from transher.cli.scoring import Unknown
+    from transher.runs.scoring import Unknown
 
 
 @click.command()

@@ -93,8 +93,12 @@ class TrainingDisplay(Watcher):
             self._task,
             completed=report.step,
             numbers=f"loss {report.loss:.4f} · {report.triples_per_second:,.0f} triples/s",
-            left=f"{_span(report.seconds_left)} left",
+            left=f"{'at most ' if report.at_most else ''}{_span(report.seconds_left)} left",
+            total=report.steps,
         )
+
+    def noticed(self, message: str) -> None:
+        self._progress.print(message, markup=False)
 
     def validated(self, step: int, mrr: float, best: bool) -> None:
         self._progress.print(f"step {step:>7,}  validation MRR {mrr:.4f}{'  (best)' if best else ''}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from transher.graph.graph import Side
@@ -19,7 +17,6 @@ class ComplEx(DotModel):
     """
 
     title = "ComplEx"
-    defaults: ClassVar = {"model.gamma": 200.0}
 
     @property
     def entity_parts(self) -> list[Part]:

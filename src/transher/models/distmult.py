@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from transher.graph.graph import Side
@@ -15,7 +13,6 @@ class DistMult(DotModel):
     """f_r(h, t) = Σ h∘r∘t."""
 
     title = "DistMult"
-    defaults: ClassVar = {"model.gamma": 200.0}
 
     @property
     def relation_parts(self) -> list[Part]:

@@ -38,7 +38,7 @@ class TransEL2(Model):
     """f_r(h, t) = γ − ‖ h + r − t ‖₂."""
 
     title = "TransE (L2)"
-    defaults: ClassVar = {"model.gamma": 9.0}
+    defaults: ClassVar = {"model.gamma": 2.0}
 
     @property
     def relation_parts(self) -> list[Part]:

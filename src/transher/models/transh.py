@@ -20,7 +20,7 @@ class TransH(Model):
     """
 
     title = "TransH"
-    defaults: ClassVar = {"model.gamma": 9.0}
+    defaults: ClassVar = {"model.gamma": 2.0}
 
     @property
     def relation_parts(self) -> list[Part]:

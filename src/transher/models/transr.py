@@ -18,7 +18,7 @@ class TransR(Model):
     """f_r(h, t) = γ − ‖ M_r h + r − M_r t ‖₂. A relation's row is [M_r (k·k, by rows) | r]."""
 
     title = "TransR"
-    defaults: ClassVar = {"model.gamma": 9.0}
+    defaults: ClassVar = {"model.gamma": 2.0}
     largest_default_k = 64  # k·k numbers per relation
 
     @property

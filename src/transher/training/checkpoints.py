@@ -28,6 +28,8 @@ class TrainingState:
     stale: int = 0  # validations since the best
     seconds: float = 0.0  # of training, all sessions together
     updates: int = 0  # since the optimiser was made or reset
+    mark: float | None = None  # the MRR that a later one must exceed clearly to count as better
+    drops: int = 0  # of the learning rate, with the schedule plateau
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
@@ -62,7 +64,8 @@ def save_model(folder: Path, entities: Tensor, relations: Tensor, step: int, mrr
 
 def save_state(folder: Path, tensors: dict[str, Tensor], progress: TrainingState) -> None:
     """Latest weights, optimiser state and progress in one file, so that one rename makes all of it current."""
-    write_tensors(folder / STATE_FILE, tensors, asdict(progress))
+    said = {name: value for name, value in asdict(progress).items() if value is not None}
+    write_tensors(folder / STATE_FILE, tensors, said)
 
 
 def load_state(folder: Path) -> tuple[dict[str, Tensor], TrainingState]:

@@ -94,8 +94,10 @@ class TrainingSettings(Section):
     relation_rate: float = Field(
         1.0, gt=0, description="multiplier of the learning rate for relations: a smaller one overfits less"
     )
-    schedule: Literal["constant", "step", "linear", "cosine"] = Field(
-        "linear", description="of the learning rate; step: a tenth from half of the steps on, with the optimiser reset"
+    schedule: Literal["constant", "step", "linear", "cosine", "plateau"] = Field(
+        "linear",
+        description="of the learning rate. step: a tenth from half of the steps on, with the optimiser reset. plateau: "
+        "a third from the best weights on, each time that validation stops improving",
     )
     warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
     translation_l2: float = Field(5e-5, ge=0, description="λ of λ‖B‖²_F")
@@ -150,7 +152,12 @@ class ValidationSettings(Section):
 
     every: int = Field(2_000, ge=1, description="steps between two validations")
     sample: int = Field(2_000, ge=0, description="number of validation triples, always the same ones; 0 for all")
-    patience: int = Field(0, ge=0, description="validations without a better MRR before stopping; 0 for never")
+    patience: int = Field(
+        0,
+        ge=0,
+        description="validations without a better MRR before stopping, or before the learning rate drops with the "
+        "schedule plateau; 0 for never",
+    )
     checkpoint_minutes: float = Field(
         5.0, gt=0, description="wall-clock minutes between checkpoints; each validation makes one, too"
     )

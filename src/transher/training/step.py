@@ -33,8 +33,9 @@ class TrainingStep:
     relations: Table
     free: tuple[Tensor, Tensor] | None = None
 
-    def __call__(self, batch: Batch, step: int, spread: dict[str, float] | None = None) -> float:
-        """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients."""
+    def __call__(self, batch: Batch, step: int, spread: dict[str, float] | None = None, drops: int = 0) -> float:
+        """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients.
+        `drops`: of the learning rate so far, with the schedule plateau."""
         if resets_moments(self.settings, step):
             self.entities.reset()
             self.relations.reset()
@@ -51,7 +52,7 @@ class TrainingStep:
         if spread is not None:
             named = zip(("entities", "relations"), rows, strict=True)
             spread |= {name: float(part.grad.std()) for name, part in named if part.grad is not None}
-        self._push(batch, rows, step)
+        self._push(batch, rows, learning_rate(self.settings, step, drops))
         if self.settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
             share = 1 - math.exp(-_AVERAGE_EVERY / (self.settings.averaging * (step + 1)))
             self.entities.follow(share)
@@ -108,9 +109,8 @@ class TrainingStep:
             gradient.add_(translation, alpha=2 * weight)
 
     @torch.no_grad()
-    def _push(self, batch: Batch, rows: Sequence[Tensor], step: int) -> None:
+    def _push(self, batch: Batch, rows: Sequence[Tensor], rate: float) -> None:
         """Give each table the gradients of its rows, at its learning rate; those of free rows alone, where some are."""
-        rate = learning_rate(self.settings, step)
         rates = rate, rate * self.settings.relation_rate
         ids = batch.entity_ids, batch.relation_ids
         for place, table in enumerate((self.entities, self.relations)):

@@ -3,6 +3,7 @@ stops it."""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -22,13 +23,23 @@ from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables, put_at_margin
 from transher.training.batches import Batches
-from transher.training.checkpoints import TrainingState, load_state, save_model, save_state
+from transher.training.checkpoints import (
+    MODEL_FILE,
+    TrainingState,
+    load_state,
+    read_tensors,
+    save_model,
+    save_state,
+)
 from transher.training.history import History
 from transher.training.recipe import Recipe
-from transher.training.schedule import learning_rate
+from transher.training.schedule import DROPS, drop_is_due, learning_rate
 from transher.training.step import TrainingStep
 from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
+
+_CHANCE = 2.0  # times the MRR of guessing: below it, a model has not learned
+_GAIN = 0.002  # relative: what a validation MRR must gain for the training to go on waiting
 
 
 class Trainer:
@@ -76,21 +87,23 @@ class Trainer:
         triples = 0
         try:
             with self._stops_on_signals():
-                while self.progress.step < settings.steps and not self._out_of_patience():
+                while not self._done():
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
-                    losses.append(self.train_step(batch, self.progress.step, spread))
+                    losses.append(self.train_step(batch, self.progress.step, spread, self.progress.drops))
                     triples += len(batch.anchors)
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
                     self.progress.seconds = before + now - started
                     if spread is not None:
                         history.add("gradients", step, **spread)
-                    if step % validation.report_every == 0 or step == settings.steps:
+                    last = self._done()
+                    if step % validation.report_every == 0 or last:
                         self._report(history, watcher, sum(losses) / len(losses), triples / (now - mark))
                         losses, triples, mark = [], 0, now
-                    if step % validation.every == 0 or step == settings.steps:
+                    if step % validation.every == 0 or last:
                         self._validate(history, watcher)
+                        self._look_after(watcher)
                         mark = time.monotonic()
                     if self._stopping.is_set():
                         break
@@ -103,7 +116,7 @@ class Trainer:
         finally:
             history.close()
         self.save()
-        if self._stopping.is_set() and self.progress.step < settings.steps and not self._out_of_patience():
+        if self._stopping.is_set() and not self._done():
             raise Interrupted(f"stopped at step {self.progress.step} of {settings.steps}; everything is saved.")
 
     def _starts_epoch(self, step: int) -> bool:
@@ -111,11 +124,12 @@ class Trainer:
         return self.recipe.validation.record_gradients and step % (2 * self.batches.per_epoch) == 0
 
     def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
-        progress, steps = self.progress, self.recipe.training.steps
+        progress = self.progress
+        steps = self.recipe.training.steps
         left = progress.seconds / progress.step * (steps - progress.step)
-        rate = learning_rate(self.recipe.training, progress.step - 1)
+        rate = learning_rate(self.recipe.training, progress.step - 1, progress.drops)
         history.add("report", progress.step, loss=loss, lr=rate, triples_per_second=speed, seconds=progress.seconds)
-        watcher.report(Report(progress.step, steps, loss, speed, left))
+        watcher.report(Report(progress.step, steps, loss, speed, left, bool(self.recipe.validation.patience)))
 
     def _validate(self, history: History, watcher: Watcher) -> None:
         """Rank validation triples; keep the weights if they are the best so far. Without validation triples the
@@ -129,16 +143,56 @@ class Trainer:
         mrr = float((1 / ranks.realistic).mean())
         best = progress.best_mrr is None or mrr > progress.best_mrr
         if best:
-            progress.best_mrr, progress.best_step, progress.stale = mrr, progress.step, 0
+            progress.best_mrr, progress.best_step = mrr, progress.step
             save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, mrr)
-        else:
-            progress.stale += 1
+        # Any gain is worth keeping; only a clear one is worth waiting for the next.
+        clear = progress.mark is None or mrr > progress.mark * (1 + _GAIN)
+        progress.stale = 0 if clear else progress.stale + 1
+        progress.mark = mrr if clear else progress.mark
         history.add("validation", progress.step, mrr=mrr, seconds=progress.seconds)
         watcher.validated(progress.step, mrr, best)
 
     def _out_of_patience(self) -> bool:
         patience = self.recipe.validation.patience
         return bool(patience) and self.progress.stale >= patience
+
+    def _done(self) -> bool:
+        """Whether the steps are done, or patience has ended for good."""
+        waits = self.recipe.training.schedule == "plateau" and self.progress.drops < DROPS
+        return self.progress.step >= self.recipe.training.steps or (self._out_of_patience() and not waits)
+
+    def _look_after(self, watcher: Watcher) -> None:
+        """After a validation: drop the learning rate when it is time, and tell the user why a training ends early."""
+        progress, settings, validation = self.progress, self.recipe.training, self.recipe.validation
+        at_chance = trouble(progress, len(self.graph.entities))
+        if at_chance:
+            watcher.noticed(at_chance)
+        if self._done():
+            if self._out_of_patience():
+                watcher.noticed(
+                    f"Validation MRR has not improved in {validation.patience} validations: the training ends with the "
+                    f"weights of step {progress.best_step:,}."
+                )
+        elif settings.schedule == "plateau" and (
+            self._out_of_patience() or drop_is_due(settings, progress.step, progress.drops)
+        ):
+            progress.drops += 1
+            progress.stale = 0
+            self._return_to_best()
+            watcher.noticed(
+                f"From step {progress.best_step:,} on with a learning rate of "
+                f"{learning_rate(settings, progress.step, progress.drops):.2g}."
+            )
+
+    def _return_to_best(self) -> None:
+        """Take the weights with the best validation MRR so far; the optimiser keeps what it knows."""
+        if self.progress.best_step in (0, self.progress.step):
+            return
+        best, _ = read_tensors(self.folder / MODEL_FILE)
+        for name, table in (("entities", self.entities), ("relations", self.relations)):
+            table.weight.copy_(best[name])
+            if table.average is not None:
+                table.average.copy_(best[name])
 
     def stop(self) -> None:
         """Ask `run` to save and end after the step at hand."""
@@ -185,3 +239,16 @@ class Trainer:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+
+def trouble(progress: TrainingState, entity_count: int) -> str:
+    """What the validations so far say is wrong, and what to do; nothing if all is well. Each is said once."""
+    if progress.mark is None or progress.best_mrr is None:
+        return ""
+    chance = (math.log(max(entity_count, 2)) + 0.577) / max(entity_count, 2)  # MRR of a random order of all entities
+    if progress.best_mrr < _CHANCE * chance and progress.stale == 2 and not progress.drops:
+        return (
+            f"Validation MRR is {progress.best_mrr:.4f}, and guessing gives {chance:.4f}: the model does not learn. "
+            "Try the default settings, another learning rate (training.lr), or another model."
+        )
+    return ""

@@ -15,6 +15,7 @@ class Report:
     loss: float
     triples_per_second: float
     seconds_left: float
+    at_most: bool = False  # whether the training may end sooner than after `steps`
 
 
 class Watcher:
@@ -25,6 +26,9 @@ class Watcher:
 
     def validated(self, step: int, mrr: float, best: bool) -> None:
         """Validation triples were ranked; `best` if never better."""
+
+    def noticed(self, message: str) -> None:
+        """Something that the user should know: why the training ends early, or that it does not learn."""
 
 
 class SearchWatcher:
