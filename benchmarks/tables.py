@@ -158,7 +158,11 @@ def top_table(results: Results) -> str:
         rows.append([title, _milliseconds(one), share, _milliseconds(many), _milliseconds(many and many / top["many"])])
     headers = [f"top {top['top']} of {top['entities']:,} entities, k {top['k']}", "one query, ms",
                "share of the read bandwidth", f"{top['many']} queries, ms", "per query, ms"]  # fmt: skip
-    agreement = {True: " The answers equal those of faiss.", False: " The answers differ from those of faiss.", None: ""}
+    agreement = {
+        True: " The answers equal those of faiss.",
+        False: " The answers differ from those of faiss.",
+        None: "",
+    }
     text = f"Reading the table once takes {sides['read']['best'] * 1e3:.0f} ms ({bandwidth / 1e9:.1f} GB/s)."
     return _markdown(headers, rows) + f"\n\n{text}{agreement[top['same_answers_as_faiss']]}"
 
@@ -187,7 +191,9 @@ def aims_table(results: Results) -> str:
 
     def add(title: str, aim: float, reached: float | None, form: str) -> None:
         if reached is not None:
-            rows.append([title, f"at least {form.format(aim)}", form.format(reached), "yes" if reached >= aim else "no"])
+            rows.append(
+                [title, f"at least {form.format(aim)}", form.format(reached), "yes" if reached >= aim else "no"]
+            )
 
     whole = best.get("whole")
     others = (("authors", "the authors' formulation", 300), ("compiled kernels", "`torch.compile`'s kernels alone", 6))

@@ -140,7 +140,11 @@ def joined_table(benchmark: str, results: Sequence[Result]) -> str:
     """TranSHER's main training, the one that it is joined with, and both as one."""
     figures = paper()["results"].get(benchmark, {}).get(OURS, {})
     rows = []
-    for variant, meaning in ((MAIN, "the main training"), (MARGIN, "initialised at the margin"), (JOINED, "both, joined")):
+    for variant, meaning in (
+        (MAIN, "the main training"),
+        (MARGIN, "initialised at the margin"),
+        (JOINED, "both, joined"),
+    ):
         runs = _runs(results, OURS, variant)
         dimensions = f"{runs[0]['recipe']['model']['k']:,}" if runs else ""
         valid = _figure(mean(run["validation_mrr"] for run in runs), 4) if runs else ""
