@@ -77,7 +77,7 @@ def kernel_table(results: Results) -> str:
 def _step_rows(step: Results, titles: dict[str, str], own: str) -> str:
     shapes = step["shapes"]
     headers = [f"batch {step['batch']}, {step['negatives']} negatives"]
-    headers += [text for shape in shapes for text in (f"k {shape['k']}, ms", "times ours")]
+    headers += [text for shape in shapes for text in (f"k {shape['k']}, ms", "× ours")]
     rows = []
     for side, title in titles.items():
         cells = []
@@ -107,11 +107,11 @@ def peak_table(results: Results) -> str:
         ["both", "", "", "", f"{peak['share_of_multiply_add']['both']:.0%}", "",
          f"{peak['share_of_own_operations']['both']:.0%}"]
     )  # fmt: skip
-    headers = ["kernel", "operations", "G elements/s", "multiply-add peak", "of it", "own operations' peak", "of it"]
+    headers = ["kernel", "operations", "G elements/s", "multiply-add peak", "share", "own operations' peak", "share"]
     text = _markdown(headers, rows)
     return text + (
-        f"\n\n{peak['backend']}, {peak['lanes']} floats a vector: {peak['multiply_adds_per_second'] / 1e9:.1f} G "
-        f"vector multiply-adds a second on {peak['threads']} threads. Memory is read at "
+        f"\n\n{peak['backend']}, {peak['lanes']} floats per vector: {peak['multiply_adds_per_second'] / 1e9:.1f} G "
+        f"vector multiply-adds per second on {peak['threads']} threads. Memory is read at "
         f"{peak['read_bytes_per_second'] / 1e9:.1f} GB/s and copied at {peak['copy_bytes_per_second'] / 1e9:.1f} GB/s "
         "(bytes read plus bytes written)."
     )
@@ -137,8 +137,8 @@ def ranking_table(results: Results) -> str:
                 f"{row['faster']:.0f}" if "faster" in row else "–",
             ]
         )
-    headers = ["test set", "weights", "triples", "seconds", "ms a triple", "G elements/s", "MB above the table",
-               "PyKEEN's ms a triple", "times ours"]  # fmt: skip
+    headers = ["test set", "weights", "triples", "seconds", "ms per triple", "G elements/s", "MB above the table",
+               "PyKEEN, ms per triple", "× ours"]  # fmt: skip
     return _markdown(headers, rows)
 
 
@@ -157,8 +157,12 @@ def top_table(results: Results) -> str:
         share = f"{size / one / bandwidth:.0%}" if one else "–"
         rows.append([title, _milliseconds(one), share, _milliseconds(many), _milliseconds(many and many / top["many"])])
     headers = [f"top {top['top']} of {top['entities']:,} entities, k {top['k']}", "one query, ms",
-               "of the read bandwidth", f"{top['many']} queries, ms", "each of them, ms"]  # fmt: skip
-    agreement = {True: " The answers are faiss's own.", False: " The answers differ from faiss's.", None: ""}
+               "share of the read bandwidth", f"{top['many']} queries, ms", "per query, ms"]  # fmt: skip
+    agreement = {
+        True: " The answers equal those of faiss.",
+        False: " The answers differ from those of faiss.",
+        None: "",
+    }
     text = f"Reading the table once takes {sides['read']['best'] * 1e3:.0f} ms ({bandwidth / 1e9:.1f} GB/s)."
     return _markdown(headers, rows) + f"\n\n{text}{agreement[top['same_answers_as_faiss']]}"
 
@@ -166,7 +170,7 @@ def top_table(results: Results) -> str:
 def loading_table(results: Results) -> str:
     loading = results["loading"]
     titles = {
-        "ours": "**`transher.read_graph`**: ids in order, duplicates, overlaps and unseen entities found",
+        "ours": "**`transher.graph.read_graph`**: sorted ids; finds duplicates, overlaps and unseen entities",
         "pandas": "`pandas.read_csv` and `factorize`",
         "pandas, pyarrow": 'the same with `engine="pyarrow"`',
     }
@@ -175,19 +179,21 @@ def loading_table(results: Results) -> str:
         for name, title in titles.items()
         if "best" in (side := loading["sides"].get(name, {}))
     ]
-    headers = [f"{loading['lines']:,} lines, {loading['bytes'] / 1e6:.0f} MB", "seconds", "million lines a second"]
+    headers = [f"{loading['lines']:,} lines, {loading['bytes'] / 1e6:.0f} MB", "seconds", "million lines per second"]
     return _markdown(headers, rows)
 
 
 def aims_table(results: Results) -> str:
-    """What was aimed at, as ratios of one measurement, and what was reached."""
+    """The targets, as ratios of one measurement, and what was reached."""
     shape = results["step"]["shapes"][0]
     best = {name: side["best"] for name, side in shape["sides"].items() if "best" in side}
     rows = []
 
     def add(title: str, aim: float, reached: float | None, form: str) -> None:
         if reached is not None:
-            rows.append([title, form.format(aim), form.format(reached), "yes" if reached >= aim else "no"])
+            rows.append(
+                [title, f"at least {form.format(aim)}", form.format(reached), "yes" if reached >= aim else "no"]
+            )
 
     whole = best.get("whole")
     others = (("authors", "the authors' formulation", 300), ("compiled kernels", "`torch.compile`'s kernels alone", 6))
@@ -208,7 +214,7 @@ def aims_table(results: Results) -> str:
         most = max(row["memory_above_table"] for row in results["ranking"]["rows"]) / 1e6
         rows.append(["memory of full ranking above the table", "at most 300 MB", f"{most:.0f} MB",
                      "yes" if most <= 300 else "no"])  # fmt: skip
-    return _markdown(["aim", "at least", "reached", ""], rows)
+    return _markdown(["measure", "target", "reached", "met"], rows)
 
 
 def growth_table(results: Results) -> str:
@@ -236,24 +242,24 @@ def growth_table(results: Results) -> str:
 
 
 def _growth_aims(row: Results) -> str:
-    """What the largest graph was to stay under."""
+    """The limits for the largest graph."""
     aims = [
         ("start-up (load, index, tables), s", row["start_up_seconds"], 120.0),
-        ("step, times that on the small graph", row["step_ratio"], 1.5),
-        ("checkpoint, times its plain write", row["checkpoint_seconds"] / row["write_seconds"], 1.0),
+        ("step, relative to the small graph", row["step_ratio"], 1.5),
+        ("checkpoint, relative to a plain write", row["checkpoint_seconds"] / row["write_seconds"], 1.0),
         ("peak memory, GB", row["peak_bytes"] / 1e9, row["memory_limit"] / 1e9),
     ]
     rows = [[title, f"{aim:.2f}", f"{found:.2f}", "yes" if found <= aim else "no"] for title, found, aim in aims]
-    return _markdown([f"aim at {row['entities']:,} entities", "at most", "reached", ""], rows)
+    return _markdown([f"at {row['entities']:,} entities", "target: at most", "reached", "met"], rows)
 
 
 def thinning_table(results: Results) -> str:
     settings, rows = results["thinning"]["settings"], results["thinning"]["rows"]
     headers = [
-        "share of the gradients",
+        "share of the gradients followed",
         f"validation MRR after {settings['steps']:,} steps",
         "training, s",
-        "times all",
+        "speed-up",
     ]
     return _markdown(
         headers,

@@ -70,17 +70,17 @@ QUICK = (
 
 # What made it fast, and what made it better: one change each against ABLATED.
 ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "base": ("the study's base", ()),
-    "one-rate": ("entities of any length, one rate", ONE_RATE),
-    "equal-rates": ("relations at the rate of entities", ("training.relation_rate=1",)),
-    "margin": ("relations start at the margin", ("model.start_at_margin=true",)),
-    "all-gradients": ("every gradient followed, not a tenth", ("training.gradient_share=1",)),
-    "step-schedule": ("the authors' schedule of the rate", ("training.schedule=step",)),
+    "base": ("base", ()),
+    "one-rate": ("entities of any length, one learning rate", ONE_RATE),
+    "equal-rates": ("relations at the learning rate of entities", ("training.relation_rate=1",)),
+    "margin": ("relations initialised at the margin", ("model.start_at_margin=true",)),
+    "all-gradients": ("all gradients, not a tenth", ("training.gradient_share=1",)),
+    "step-schedule": ("the authors' learning rate schedule", ("training.schedule=step",)),
     "wide-pool": ("a pool of 1,024 negatives", ("training.negatives=1024",)),
     "pools": ("sixteen pools of 256 negatives, not one", ("training.pools=16",)),
-    "unfiltered": ("known answers stay among the negatives", ("training.filter_known=false",)),
-    "unweighted": ("no weights by frequency", ("training.weighting=none",)),
-    "by-query": ("weights by query, not by triple", ("training.weighting=query",)),
+    "unfiltered": ("known triples kept among the negatives", ("training.filter_known=false",)),
+    "unweighted": ("no weighting by frequency", ("training.weighting=none",)),
+    "by-query": ("weighting by query, not by triple", ("training.weighting=query",)),
     "uniform-negatives": ("α = 0: every negative counts the same", ("training.alpha=0",)),
     "cross-entropy": ("cross-entropy, unweighted", ("training.loss=cross-entropy", "training.weighting=none")),
     "no-penalty": ("λ = 0", ("training.translation_l2=0",)),
@@ -88,9 +88,9 @@ ABLATIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "paper-xavier": ("the standard deviation that the paper prints", ("model.xavier=paper",)),
     "reciprocal": ("reciprocal relations", ("model.reciprocal=true",)),
     "dropout": ("dropout 0.1", ("training.dropout=0.1",)),
-    "latest-weights": ("the latest weights, no average", ("training.averaging=0",)),
+    "latest-weights": ("latest weights, not their average", ("training.averaging=0",)),
     "dense-adam": ("dense Adam, not row-sparse", ("training.optimizer=adam",)),
-    "independent": ("256 negatives for each positive, not one pool", ("training.pools=each",)),
+    "independent": ("256 negatives per positive, not one pool", ("training.pools=each",)),
 }
 
 

@@ -140,7 +140,11 @@ def joined_table(benchmark: str, results: Sequence[Result]) -> str:
     """TranSHER's main training, the one that it is joined with, and both as one."""
     figures = paper()["results"].get(benchmark, {}).get(OURS, {})
     rows = []
-    for variant, meaning in ((MAIN, "the main training"), (MARGIN, "a start at the margin"), (JOINED, "both, joined")):
+    for variant, meaning in (
+        (MAIN, "the main training"),
+        (MARGIN, "initialised at the margin"),
+        (JOINED, "both, joined"),
+    ):
         runs = _runs(results, OURS, variant)
         dimensions = f"{runs[0]['recipe']['model']['k']:,}" if runs else ""
         valid = _figure(mean(run["validation_mrr"] for run in runs), 4) if runs else ""
@@ -178,7 +182,7 @@ def types_table(benchmark: str, results: Sequence[Result]) -> str:
 
 
 def init_table(benchmark: str, results: Sequence[Result]) -> str:
-    """The eight starts of TranSHER."""
+    """The eight initialisations of TranSHER."""
     published = paper()["init"].get(benchmark, {})
     rows = []
     for strategy in STRATEGIES:
@@ -186,7 +190,7 @@ def init_table(benchmark: str, results: Sequence[Result]) -> str:
         rows.append(
             [f"`{strategy}`", *(f"{_over_seeds(runs, metric)} ({_figure(figures.get(metric))})" for metric in METRICS)]
         )
-    headers = ["start of E, G, B; ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10"]
+    headers = ["initialisation of E, G, B; ours (paper's)", "MRR", "Hits@1", "Hits@3", "Hits@10"]
     return _markdown(headers, rows) + _budget(_all(results, "init-"))
 
 
@@ -198,7 +202,7 @@ def ablations_table(benchmark: str, results: Sequence[Result]) -> str:
         runs = _runs(results, None, f"ablation-{variant}")
         change = f"{_mean(runs, 'mrr') - _mean(base, 'mrr'):+.4f}" if runs and base and variant != "base" else ""
         rows.append([meaning, _over_seeds(runs, "mrr"), change, _over_seeds(runs, "hits@10"), _minutes(runs)])
-    headers = ["change", "MRR", "against the base", "Hits@10", "training minutes"]
+    headers = ["change", "MRR", "difference from the base", "Hits@10", "training minutes"]
     return _markdown(headers, rows) + _budget(_all(results, "ablation-"))
 
 
@@ -308,11 +312,11 @@ def _reached(runs: Sequence[Result], figures: dict[str, float]) -> str:
     return "reached" if gap >= -0.0005 else f"not reached: {gap:+.3f}"  # the paper has three digits
 
 
-def _budget(runs: Sequence[Result], words: str = "Each has one seed,") -> str:
+def _budget(runs: Sequence[Result], words: str = "Each training has one seed,") -> str:
     if not runs:
         return ""
     model, training = runs[0]["recipe"]["model"], runs[0]["recipe"]["training"]
-    return f"\n\n{words} k = {model['k']} and {training['steps']:,} steps, less than the main table's."
+    return f"\n\n{words} k = {model['k']} and {training['steps']:,} steps: a smaller budget than in the main table."
 
 
 def _markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -38,14 +38,14 @@ if TYPE_CHECKING:
     type=click.Choice(["hide", "mark"]),
     default="mark",
     show_default=True,
-    help="What to do with answers that the graph has already.",
+    help="Mark or hide answers that the graph already has.",
 )
 @click.option(
     "--with",
     "facts_file",
     type=click.Path(path_type=Path),
     metavar="FACTS",
-    help="Triples to take into account: entities that the run does not know are placed by them.",
+    help="Facts about entities that the run does not know; they are placed by these facts.",
 )
 @base_rate_option
 @threads_option
@@ -167,7 +167,7 @@ def explain(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Show what in the graph speaks for a triple and what against it."""
+    """Show the evidence for and against a triple."""
     from transher.cli.display import print_evidence
 
     use_threads(threads)
@@ -184,8 +184,8 @@ def explain(
 @click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
 @click.option("--entity", help="Only facts about this entity.")
 @click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
-@click.option("--best", type=click.IntRange(min=1), help="How many facts; 1,000, or with --above all.")
-@click.option("--any-entity", is_flag=True, help="Also entities that the relation has never had on that side.")
+@click.option("--best", type=click.IntRange(min=1), help="Number of facts; by default 1,000, or all with --above.")
+@click.option("--any-entity", is_flag=True, help="Include entities that never occur at that end of the relation.")
 @click.option("--evidence", is_flag=True, help="Add the strongest reason for each fact.")
 @overwrite_option
 @base_rate_option

@@ -14,9 +14,9 @@ from transher.cli.options import as_json, load_run, print_json, run_argument, sp
 @run_argument
 @split_option
 @click.option(
-    "--by", type=click.Choice(["side", "type", "relation"]), help="Also apart: by side, relation type, relation."
+    "--by", type=click.Choice(["side", "type", "relation"]), help="Also print metrics by side, type or relation."
 )
-@click.option("--calibration", is_flag=True, help="Judge the probabilities instead of the ranks.")
+@click.option("--calibration", is_flag=True, help="Evaluate the calibration of the probabilities instead of the ranks.")
 @threads_option
 @as_json
 def evaluate(

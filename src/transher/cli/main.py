@@ -29,7 +29,8 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 def main() -> None:
     """Find the missing facts of a knowledge graph.
 
-    GRAPH is the name of a benchmark (see `transher datasets`), or the path of a file or folder of triples.
+    GRAPH is the name of a benchmark (see `transher datasets`), the path of a file or folder of triples, a URL, or -
+    for standard input.
     RUN is the folder that a training leaves.
     """
 

@@ -56,14 +56,14 @@ TABLE_OPTIONS = (
     click.option("--columns", metavar="HEAD,RELATION,TAIL[,WEIGHT]", help="Columns of a table, by name or from 0."),
     click.option("--header", type=click.Choice(["auto", "yes", "no"]), help="Whether a table has a header line."),
     click.option("--format", "format", metavar="FORMAT", help="tsv, csv, jsonl, parquet, nt, nq, ttl, trig or rdf."),
-    click.option("--delimiter", metavar="CHARACTER", help="What separates a table's columns, as ';' or tab."),
-    click.option("--encoding", help="Of a text file; utf-8 by default."),
+    click.option("--delimiter", metavar="CHARACTER", help="Column separator of a table, such as ';' or tab."),
+    click.option("--encoding", help="Encoding of a text file; utf-8 by default."),
     click.option("--skip-bad-rows", is_flag=True, default=None, help="Leave out and count rows that cannot be read."),
 )
 GRAPH_OPTIONS = (
     click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
     click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
-    click.option("--entity-names", metavar="FILE", help="Lines of identifier, name, description."),
+    click.option("--entity-names", metavar="FILE", help="File with an identifier, a name and a description per line."),
     click.option("--relation-names", metavar="FILE", help="The same for relations."),
 )
 
@@ -197,7 +197,7 @@ def refuse_run_folder(folder: Path, what: str) -> None:
     from transher.runs.folder import RECIPE_FILE
 
     if (folder / RECIPE_FILE).is_file():
-        raise UsageError(f"{folder} holds a run, and {what} would be strewn among its files: name another folder.")
+        raise UsageError(f"{folder} holds a run: name another folder for {what}.")
 
 
 def require(module: str, extra: str, what: str) -> None:

@@ -23,21 +23,21 @@ _PAGE_START = '<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><tit
 @click.command()
 @click.argument("benchmark", required=False)
 @click.option(
-    "--model", "models", multiple=True, help="Only this one of the models of results and types; may be repeated."
+    "--model", "models", multiple=True, help="Train only this model, for the tables results and types; may be repeated."
 )
 @click.option(
     "--table",
     "tables",
     multiple=True,
     type=click.Choice(["results", "types", "significance", "joined", "init", "ablations"]),
-    help="What to train for; the results by default.",
+    help="Table to train for; results by default.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(min=1),
     default=1,
     show_default=True,
-    help="Trainings of each main model; at least 3 for significance.",
+    help="Seeds per model of the main tables; at least 3 for significance.",
 )
 @click.option(
     "--quick",
@@ -73,10 +73,10 @@ def reproduce(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Train what the paper's tables need and is missing, record it, and rewrite the tables.
+    """Train the runs that the paper's tables need, record the results and rewrite the tables.
 
-    Interrupted, it resumes when it is called again. Without --quick or --results, results are written to results/, and
-    the tables in README.md and docs/results.md are rendered from them.
+    Finished runs are not trained again, and interrupted ones are resumed. Without --quick or --results, results are
+    written to results/, and the tables in README.md and docs/results.md are rendered from them.
     """
     from transher.analysis import experiments
     from transher.analysis.tables import rewrite
@@ -103,7 +103,7 @@ def reproduce(
         words = {
             "start": "joining" if experiment.members else "training",
             "resume": "resuming its training",
-            "done": "is there",
+            "done": "finished before",
         }
         note(f"{wanted.index(experiment) + 1}/{len(wanted)} {experiment.name}: {words[state]}")
 
@@ -132,7 +132,7 @@ def _tell_rewritten(paths: list[Path]) -> None:
     for path in paths:
         note(f"rewrote the tables of {path}")
     if not paths:
-        note("there is no table to rewrite in README.md and docs/results.md, or all are as the results say")
+        note("the tables in README.md and docs/results.md are up to date, or there are none")
 
 
 @click.command()
@@ -147,7 +147,7 @@ def _tell_rewritten(paths: list[Path]) -> None:
 @threads_option
 @as_json
 def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
-    """Make a report of runs on one graph: a page that opens offline, and each picture as PNG and SVG."""
+    """Write a report on runs of one graph: a page that opens offline, and each picture as PNG and SVG."""
     from transher.cli.display import note
     from transher.cli.progress import progress_bar
 

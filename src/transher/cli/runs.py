@@ -109,7 +109,7 @@ def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
 def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
     """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
 
-    Trainings that differ in their seed or their initialisation err in different places: the mean is usually better
+    Trainings that differ in their seed or their initialisation make different errors: the mean is usually better
     than each.
     """
     from transher.cli.display import note
@@ -132,7 +132,7 @@ def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json:
 def update(
     run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
 ) -> None:
-    """Let new triples, entities and relations join a trained run, and say how old answers moved."""
+    """Add new triples, entities and relations to a trained run, and report how old answers changed."""
     from transher.cli.display import print_update
     from transher.cli.progress import TrainingDisplay
     from transher.graph import read_triples
@@ -157,7 +157,7 @@ def update(
     help="Parquet also has the triples and the graph's statistics.",
 )
 @out_option("Folder to write; new or empty.")
-@click.option("--answers", type=click.IntRange(min=1), help="Also this many answers to each test query, as Parquet.")
+@click.option("--answers", type=click.IntRange(min=1), help="Also write this many answers per test query (Parquet).")
 @threads_option
 @as_json
 def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: int | None, as_json: bool) -> None:
@@ -175,9 +175,9 @@ def export(run_folder: Path, to: Any, out: Path, answers: int | None, threads: i
 
 @click.command()
 @click.argument("graph_name", metavar="GRAPH")
-@out_option("Folder for the search; resumes one.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after so long.")
-@click.option("--trials", type=click.IntRange(min=1), help="Stop after so many more trials.")
+@out_option("Folder for the search; a stopped search in it is resumed.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Stop after this many minutes.")
+@click.option("--trials", type=click.IntRange(min=1), help="Stop after this many more trials.")
 @click.option(
     "--space",
     "ranges",
@@ -203,7 +203,7 @@ def search(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Search for the recipe with the best validation MRR; test triples are not looked at.
+    """Search for the recipe with the best validation MRR; test triples are not used.
 
     The same command resumes a search that was stopped. The best recipe so far is in OUT/best.toml.
     """

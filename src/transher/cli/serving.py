@@ -1,4 +1,4 @@
-"""The command that serves: thin, as those of `cli`."""
+"""The command that serves: serve."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from transher.errors import UsageError
 @click.argument("run_folders", metavar="RUN [RUN2]", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address; any but loopback needs a token.")
 @click.option("--port", type=click.IntRange(1, 65535), default=8085, show_default=True)
-@click.option("--token", envvar="TRANSHER_TOKEN", help="What clients must show; better set as TRANSHER_TOKEN.")
+@click.option("--token", envvar="TRANSHER_TOKEN", help="Token that clients must send; better set as TRANSHER_TOKEN.")
 @threads_option
 def serve(run_folders: tuple[Path, ...], host: str, port: int, token: str | None, threads: int | None) -> None:
-    """Explore one run, or two side by side, in the browser; the same answers as an HTTP API under /api."""
+    """Serve a page to explore one run, or two side by side, and an HTTP API under /api."""
     if len(run_folders) > 2:
         raise UsageError(f"give one run, or two to see side by side, and not {len(run_folders)}.")
     from transher.cli.display import note
