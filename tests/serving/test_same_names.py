@@ -68,9 +68,9 @@ def in_python(run: Run) -> Ask:
     return ask
 
 
-def over_http(server: Server, run: str) -> Ask:
+def over_http(server: Server, run: str, relation: str) -> Ask:
     def ask(word: str) -> Told:
-        body = {"queries": [{"head": word, "tail": word}]}
+        body = {"queries": [{"head": word, "relation": relation}]}
         answer = httpx.post(f"{server.url}/api/runs/{run}/batch", json=body, timeout=30).json()["answers"][0]
         if "reason" in answer:
             return answer["reason"], answer["suggestions"]
@@ -79,9 +79,10 @@ def over_http(server: Server, run: str) -> Ask:
     return ask
 
 
-def on_the_command_line(folder: Path) -> Callable[[str], str]:
+def on_the_command_line(folder: Path, relation: str) -> Callable[[str], str]:
     def ask(word: str) -> str:
-        result = CliRunner().invoke(main, ["predict", str(folder), "--head", word, "--tail", word, "--json"])
+        asked = ["predict", str(folder), "--head", word, "--relation", relation, "--json"]
+        result = CliRunner().invoke(main, asked)
         if result.exit_code:
             assert result.exit_code == 2
             return result.stderr.removeprefix("Error: ").removesuffix("\n")
@@ -92,7 +93,9 @@ def on_the_command_line(folder: Path) -> Callable[[str], str]:
 
 def compare(folder: Path, server: Server, words: list[str]) -> dict[str, Told]:
     run = load(folder)
-    python, http, command_line = in_python(run), over_http(server, folder.name), on_the_command_line(folder)
+    relation = run.graph.relations.label(0)
+    python, http = in_python(run), over_http(server, folder.name, relation)
+    command_line = on_the_command_line(folder, relation)
     told = {word: python(word) for word in words}
     assert {word: command_line(word) for word in words} == {word: text for word, (text, _) in told.items()}
     words = [word for word in words if word]  # HTTP takes no empty text
