@@ -47,7 +47,8 @@ class SharedSet:
         ):
             assert rows.grad is not None
             moments = table.state["m"], table.state["v"]
-            reference.adam_rows(table.weight, *moments, ids, rows.grad, 1e-6, BETA1, BETA2, EPSILON, 1)
+            adam = reference.Adam(1e-6, BETA1, BETA2, EPSILON, 1)
+            reference.adam_rows(table.weight, *moments, ids, rows.grad, adam)
 
     def _plain_loss(self, entity_rows: Tensor, relation_rows: Tensor) -> Tensor:
         batch = self.batch

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transher import kernels
-from transher.kernels import Columns, Known, interface, native
+from transher.kernels import Columns, Known, Positions, interface, native
 
 pytestmark = pytest.mark.skipif(native.module is None, reason="no native module")
 
@@ -42,6 +42,12 @@ def count(q: Tensor, s: Tensor, limits: Tensor, candidates: Tensor, first: int, 
 
 def top(q: Tensor, s: Tensor, candidates: Tensor, first: int, size: int, excluded: Known) -> object:
     return kernels.scaled_l1_top(q, s, [(first, candidates)], size, excluded)
+
+
+def scaled_l1_batch(
+    anchors: Tensor, relations: Tensor, answers: Tensor, negatives: Tensor, **more: Any
+) -> tuple[Tensor, Tensor]:
+    return kernels.scaled_l1_batch(positions=Positions(anchors, relations, answers, negatives), **more)
 
 
 # Every entry point with arguments that fit.
@@ -71,7 +77,7 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments]]] = {
         lambda: {"q": torch.randn(B, 2 * K), "e": torch.randn(U, 2 * K), "ids": index(U, 2, N)},
     ),
     "scaled_l1_batch": (
-        kernels.scaled_l1_batch,
+        scaled_l1_batch,
         lambda: {
             "entity_rows": torch.randn(U, K),
             "relation_rows": torch.randn(V, 3 * K),
@@ -228,7 +234,7 @@ def test_a_batch_takes_float32_alone(part: str, dtype: torch.dtype) -> None:
     arguments = CALLS["scaled_l1_batch"][1]()
     arguments[part] = arguments[part].to(dtype)
     with pytest.raises(TypeError, match=rf"{part} must be torch.float32, not {dtype}"):
-        kernels.scaled_l1_batch(**arguments)
+        scaled_l1_batch(**arguments)
 
 
 @pytest.mark.parametrize(("name", "argument"), TENSORS)
@@ -317,14 +323,14 @@ def test_the_best_none_are_none() -> None:
 )
 def test_columns_beyond_a_relation_row_are_refused(columns: Columns) -> None:
     with pytest.raises(ValueError, match="too short"):
-        kernels.scaled_l1_batch(**{**CALLS["scaled_l1_batch"][1](), "columns": columns})
+        scaled_l1_batch(**{**CALLS["scaled_l1_batch"][1](), "columns": columns})
 
 
 def test_columns_that_no_part_of_a_batch_uses_have_no_gradient(backend: str) -> None:
     arguments = CALLS["scaled_l1_batch"][1]()
     rows = arguments["relation_rows"].requires_grad_()
     arguments["columns"] = Columns(None, None, 3, 1.0, True)
-    positive, negative = kernels.scaled_l1_batch(**arguments)
+    positive, negative = scaled_l1_batch(**arguments)
     (positive.sum() + negative.sum()).backward()
     assert rows.grad is not None
     assert (rows.grad[:, :3] == 0).all()
@@ -335,7 +341,7 @@ def test_columns_that_no_part_of_a_batch_uses_have_no_gradient(backend: str) -> 
 def test_indices_that_change_before_the_backward_pass_are_noticed() -> None:
     arguments = CALLS["scaled_l1_batch"][1]()
     arguments["entity_rows"].requires_grad_()
-    positive, _ = kernels.scaled_l1_batch(**arguments)
+    positive, _ = scaled_l1_batch(**arguments)
     arguments["negatives"].fill_(1 << 40)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         positive.sum().backward()

@@ -10,11 +10,13 @@ from torch import Tensor
 
 from transher import kernels
 from transher.graph.graph import Side
-from transher.kernels import Known, reference
+from transher.kernels import Known, Positions, reference
 from transher.models import MODELS, Model
 
 Indices = tuple[Tensor, Tensor, Tensor, Tensor]  # anchors, relations, answers, negatives
 relaxed = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+
+ADAM = kernels.Adam(0.1, 0.9, 0.999, 1e-8, 1)
 
 
 def close(got: Tensor, true: Tensor, tolerance: float = 1e-5) -> bool:
@@ -55,11 +57,13 @@ def test_batch_scores_and_gradients_are_those_of_autograd(
     entity_rows, relation_rows, indices = example(model, B, N, U, V, P)
     keep = (torch.rand(B, k) < 0.7) / 0.7 if dropped else None
     up_positive, up_negative = torch.randn(B), torch.randn(B, N)
-    positive, negative = model.batch_scores(entity_rows, relation_rows, *indices, side, keep)
+    positive, negative = model.batch_scores(entity_rows, relation_rows, Positions(*indices), side, keep)
     torch.autograd.backward([positive, negative], [up_positive, up_negative])
 
     exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
-    true = Model.batch_scores(model, exact[0], exact[1], *indices, side, None if keep is None else keep.double())
+    true = Model.batch_scores(
+        model, exact[0], exact[1], Positions(*indices), side, None if keep is None else keep.double()
+    )
     torch.autograd.backward(list(true), [up_positive.double(), up_negative.double()])
     assert close(positive, true[0])
     assert close(negative, true[1])
@@ -73,7 +77,9 @@ def test_two_batches_may_be_open_at_once_and_backward_may_come_twice(backend: st
     torch.manual_seed(0)
     model = MODELS["transher"](40, 6.0)
     first, second = example(model, 9, 11, 12, 3), example(model, 30, 5, 20, 4)
-    outputs = [model.batch_scores(rows, relations, *indices, "tail") for rows, relations, indices in (first, second)]
+    outputs = [
+        model.batch_scores(rows, relations, Positions(*indices), "tail") for rows, relations, indices in (first, second)
+    ]
     for (rows, _, _), (positive, negative) in zip((first, second), outputs, strict=True):
         (positive.sum() + negative.sum()).backward(retain_graph=True)
         assert rows.grad is not None
@@ -82,7 +88,7 @@ def test_two_batches_may_be_open_at_once_and_backward_may_come_twice(backend: st
         assert torch.allclose(rows.grad, 2 * once)
     rows, relations, indices = first
     alone = rows.detach().clone().requires_grad_()
-    positive, negative = model.batch_scores(alone, relations, *indices, "tail")
+    positive, negative = model.batch_scores(alone, relations, Positions(*indices), "tail")
     (positive.sum() + negative.sum()).backward()
     assert alone.grad is not None
     assert rows.grad is not None
@@ -93,7 +99,7 @@ def test_a_row_of_zeros_has_finite_gradients(backend: str) -> None:
     model = MODELS["transher"](8, 6.0)
     rows, relations = torch.zeros(3, 8, requires_grad=True), torch.randn(1, 24)
     zero = torch.zeros(2, dtype=torch.int64)
-    positive, negative = model.batch_scores(rows, relations, zero, zero, zero + 1, zero[None] + 2, "tail")
+    positive, negative = model.batch_scores(rows, relations, Positions(zero, zero, zero + 1, zero[None] + 2), "tail")
     (positive.sum() + negative.sum()).backward()
     assert rows.grad is not None
     assert torch.isfinite(rows.grad).all()
@@ -105,9 +111,9 @@ def test_thinned_gradients_of_many_pools_are_those_of_autograd(backend: str, sha
     model = MODELS["transher"](21, 6.0)
     entity_rows, relation_rows, indices = example(model, 50, 30, 80, 4, P=8)  # runs of seven, the last of one
     upstream = torch.randn(50, 30) * (torch.rand(50, 30) < share)
-    model.batch_scores(entity_rows, relation_rows, *indices, "tail")[1].backward(upstream)
+    model.batch_scores(entity_rows, relation_rows, Positions(*indices), "tail")[1].backward(upstream)
     exact = [rows.detach().double().requires_grad_() for rows in (entity_rows, relation_rows)]
-    Model.batch_scores(model, exact[0], exact[1], *indices, "tail")[1].backward(upstream.double())
+    Model.batch_scores(model, exact[0], exact[1], Positions(*indices), "tail")[1].backward(upstream.double())
     for got, wanted in zip((entity_rows, relation_rows), exact, strict=True):
         assert got.grad is not None
         assert wanted.grad is not None
@@ -118,14 +124,14 @@ def test_pools_that_do_not_fit_the_positives_are_refused(backend: str) -> None:
     model = MODELS["transher"](8, 6.0)
     rows, relations, indices = example(model, 10, 3, 9, 2, P=7)  # runs of two: there would be five
     with pytest.raises(ValueError, match="cannot be cut"):
-        model.batch_scores(rows, relations, *indices, "tail")
+        model.batch_scores(rows, relations, Positions(*indices), "tail")
 
 
 def test_an_index_beyond_the_rows_is_refused(backend: str) -> None:
     model = MODELS["transher"](8, 6.0)
     zero = torch.zeros(2, dtype=torch.int64)
     with pytest.raises(IndexError):
-        model.batch_scores(torch.randn(3, 8), torch.randn(1, 24), zero, zero, zero + 3, zero[None], "tail")
+        model.batch_scores(torch.randn(3, 8), torch.randn(1, 24), Positions(zero, zero, zero + 3, zero[None]), "tail")
 
 
 @relaxed
@@ -183,8 +189,8 @@ def test_adam_on_rows_is_adam(backend: str, k: int) -> None:
     for step in range(1, 5):
         ids = torch.randperm(30)
         gradient = torch.randn(30, k)
-        kernels.adam_rows(*tables, ids, gradient, 1e-2, 0.9, 0.999, 1e-8, step)
-        reference.adam_rows(*exact, ids, gradient.double(), 1e-2, 0.9, 0.999, 1e-8, step)
+        kernels.adam_rows(*tables, ids, gradient, kernels.Adam(1e-2, 0.9, 0.999, 1e-8, step))
+        reference.adam_rows(*exact, ids, gradient.double(), kernels.Adam(1e-2, 0.9, 0.999, 1e-8, step))
         dense.grad = torch.zeros_like(dense)
         dense.grad[ids] = gradient.double()
         optimiser.step()
@@ -195,11 +201,11 @@ def test_adam_on_rows_is_adam(backend: str, k: int) -> None:
 def test_adam_leaves_other_rows_alone_and_refuses_ids_beyond_the_table(backend: str) -> None:
     weight = torch.ones(5, 3)
     m, v = torch.zeros(5, 3), torch.zeros(5, 3)
-    kernels.adam_rows(weight, m, v, torch.tensor([1, 4]), torch.ones(2, 3), 0.1, 0.9, 0.999, 1e-8, 1)
+    kernels.adam_rows(weight, m, v, torch.tensor([1, 4]), torch.ones(2, 3), ADAM)
     assert (weight[[0, 2, 3]] == 1).all()
     assert torch.allclose(weight[[1, 4]], torch.tensor(0.9))
     with pytest.raises(IndexError):
-        kernels.adam_rows(weight, m, v, torch.tensor([5]), torch.ones(1, 3), 0.1, 0.9, 0.999, 1e-8, 1)
+        kernels.adam_rows(weight, m, v, torch.tensor([5]), torch.ones(1, 3), ADAM)
     with pytest.raises(IndexError):
         kernels.gather_rows(weight, torch.tensor([5]))
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from transher.graph.graph import SIDES
+from transher.kernels import Positions
 from transher.models import MODELS, Model
 from transher.models.embeddings import Embeddings
 from transher.models.seek import SEEK
@@ -191,10 +192,12 @@ def test_many_pools_and_own_negatives_score_as_a_shared_pool_does(name: str) -> 
     rows.requires_grad_()
     index = torch.arange(6)
     pool = torch.tensor([[7, 9, 9, 11]])
-    shared = model.batch_scores(rows, relations, index, index % 2, index + 6, pool, "tail")
+    shared = model.batch_scores(rows, relations, Positions(index, index % 2, index + 6, pool), "tail")
     (gradient,) = torch.autograd.grad(shared[0].square().sum() + shared[1].square().sum(), rows)
     for pools in (2, 3, 6):  # the last: each positive's own
-        parted = model.batch_scores(rows, relations, index, index % 2, index + 6, pool.expand(pools, 4), "tail")
+        parted = model.batch_scores(
+            rows, relations, Positions(index, index % 2, index + 6, pool.expand(pools, 4)), "tail"
+        )
         (its_gradient,) = torch.autograd.grad(parted[0].square().sum() + parted[1].square().sum(), rows)
         for mine, theirs in zip([*parted, its_gradient], [*shared, gradient], strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
@@ -218,7 +221,7 @@ def test_dropped_coordinates_leave_the_distance() -> None:
     index = torch.tensor([0, 1])
     keep = torch.tensor([[1.0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
     positive, negative = model.batch_scores(
-        rows, relations, index, torch.zeros(2, dtype=torch.int64), index + 2, index[None], "tail", keep
+        rows, relations, Positions(index, torch.zeros(2, dtype=torch.int64), index + 2, index[None]), "tail", keep
     )
     seen = model.entities(rows)
     first = (relations[0, 0] * seen[0, 0] + relations[0, 12] - relations[0, 6] * seen[2, 0]).abs()

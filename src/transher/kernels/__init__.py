@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from transher.kernels.batch import Columns, scaled_l1_batch
+from transher.kernels.batch import Columns, Positions, scaled_l1_batch
 from transher.kernels.distances import (
     complex_modulus_cross,
     complex_modulus_pairs,
@@ -20,6 +20,7 @@ from transher.kernels.native import backend
 from transher.kernels.pools import pool_count, run_length
 from transher.kernels.ranking import Chunk, normalise, scaled_l1_count, scaled_l1_top
 from transher.kernels.reference import (
+    Adam,
     count_better,
     merge_best,
     squared_l2_cross,
@@ -29,9 +30,11 @@ from transher.kernels.rows import adam_rows, distinct, gather_rows, mask_known, 
 from transher.kernels.thinning import thin
 
 __all__ = [
+    "Adam",
     "Chunk",
     "Columns",
     "Known",
+    "Positions",
     "adam_rows",
     "backend",
     "complex_modulus_cross",

@@ -15,6 +15,15 @@ from transher.kernels.interface import NativeBatch
 from transher.kernels.pools import run_length
 
 
+class Positions(NamedTuple):
+    """Where the rows of a batch are: int64, into the entity rows (U, d) and, for relations, into the relation rows."""
+
+    anchors: Tensor  # (B,)
+    relations: Tensor  # (B,)
+    answers: Tensor  # (B,)
+    negatives: Tensor  # (P, N), P pools: positive i goes with the pool that `run_length` says
+
+
 class Columns(NamedTuple):
     """Where a relation's row, asked for one side, holds the parts of q = sign·translation + multiplier∘anchor and of s:
     the first column of each, None where the model has none (multiplier and scale are then 1, the translation 0)."""
@@ -32,13 +41,13 @@ class ScaledL1Batch(torch.autograd.Function):
         ctx: Any,
         entity_rows: Tensor,
         relation_rows: Tensor,
-        indices: tuple[Tensor, Tensor, Tensor, Tensor],
+        positions: Positions,
         keep: Tensor | None,
         columns: Columns,
         gamma: float,
     ) -> tuple[Tensor, Tensor]:
         entity_rows, relation_rows = entity_rows.contiguous(), relation_rows.contiguous()
-        anchors, relations, answers, negatives = (index.contiguous() for index in indices)
+        anchors, relations, answers, negatives = (part.contiguous() for part in positions)
         keep = None if keep is None else keep.contiguous()
         multiplier, scale, translation, sign, normalised = columns
         batch = native.loaded().Batch(
@@ -78,21 +87,17 @@ class ScaledL1Batch(torch.autograd.Function):
 def scaled_l1_batch(
     entity_rows: Tensor,
     relation_rows: Tensor,
-    anchors: Tensor,
-    relations: Tensor,
-    answers: Tensor,
-    negatives: Tensor,
+    positions: Positions,
     keep: Tensor | None,
     columns: Columns,
     gamma: float,
 ) -> tuple[Tensor, Tensor]:
-    """entity_rows: (U, k), relation_rows: (V, w), float32 on the CPU; anchors, relations, answers: (B,) and negatives:
-    (P, N), int64 into those rows, pools as in `run_length`; keep: (B, k) → scores γ − distance of the answers (B,) and
-    of the negatives (B, N)."""
+    """entity_rows: (U, k), relation_rows: (V, w), float32 on the CPU; keep: (B, k) → scores γ − distance of the answers
+    (B,) and of the negatives (B, N)."""
     if native.module is None:
         raise RuntimeError("scaled_l1_batch needs the native module.")
-    run_length(len(anchors), len(negatives))
+    run_length(len(positions.anchors), len(positions.negatives))
     positive, negative = ScaledL1Batch.apply(  # type: ignore[no-untyped-call]
-        entity_rows, relation_rows, (anchors, relations, answers, negatives), keep, columns, gamma
+        entity_rows, relation_rows, positions, keep, columns, gamma
     )
     return positive, negative

@@ -153,19 +153,20 @@ def self_adversarial(positive: Tensor, negative: Tensor, valid: Tensor | None, w
     return (weights * losses).sum() / (2 * weights.sum())
 
 
-def adam_rows(
-    weight: Tensor,
-    m: Tensor,
-    v: Tensor,
-    ids: Tensor,
-    gradient: Tensor,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    step: int,
-) -> None:
-    """One step of Adam in place on distinct rows `ids`; `step` counts from 1 and sets the bias correction."""
+class Adam(NamedTuple):
+    """The numbers of a step of Adam. `step` counts from 1 over all steps, whichever rows they touched: it sets the bias
+    correction."""
+
+    lr: float
+    beta1: float
+    beta2: float
+    eps: float
+    step: int
+
+
+def adam_rows(weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, adam: Adam) -> None:
+    """One step of Adam in place on distinct rows `ids`."""
+    lr, beta1, beta2, eps, step = adam
     first = m[ids].mul_(beta1).add_(gradient, alpha=1 - beta1)
     second = v[ids].mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
     m[ids], v[ids] = first, second

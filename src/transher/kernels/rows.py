@@ -9,6 +9,7 @@ from torch import Tensor
 
 from transher.kernels import native, reference
 from transher.kernels.known import Known
+from transher.kernels.reference import Adam
 
 
 def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
@@ -22,24 +23,14 @@ def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def adam_rows(
-    weight: Tensor,
-    m: Tensor,
-    v: Tensor,
-    ids: Tensor,
-    gradient: Tensor,
-    lr: float,
-    beta1: float,
-    beta2: float,
-    eps: float,
-    step: int,
-) -> None:
+def adam_rows(weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, adam: Adam) -> None:
     """One step of Adam in place on the rows `ids` (U,), which must be distinct. weight and its moments m, v: (n, k),
-    gradient: (U, k). `step` counts from 1 over all steps, whichever rows they touched: it sets the bias correction."""
+    gradient: (U, k)."""
     tables = (weight, m, v)
     if not native.serves(*tables, gradient) or not all(table.is_contiguous() for table in tables):
-        reference.adam_rows(weight, m, v, ids, gradient, lr, beta1, beta2, eps, step)
+        reference.adam_rows(weight, m, v, ids, gradient, adam)
         return
+    lr, beta1, beta2, eps, step = adam
     rate, root_correction = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
     native.loaded().adam_rows(
         native.threads(), weight, m, v, _ids(ids), gradient.contiguous(), rate, beta1, beta2, eps, root_correction

@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from transher import kernels
 from transher.graph.graph import Side
-from transher.kernels import Chunk, Known, native
+from transher.kernels import Chunk, Known, Positions, native
 from transher.models.model import Asked, Model, Query
 from transher.scorer import refuse_nan
 
@@ -65,20 +65,16 @@ class ScaledL1Model(Model):
         self,
         entity_rows: Tensor,
         relation_rows: Tensor,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        negatives: Tensor,
+        positions: Positions,
         side: Side,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """As in Model; in one native operation where it serves."""
         columns = self.columns(side)
-        indices = (anchors, relations, answers, negatives)
-        own = len(negatives) == len(anchors) > 1
+        own = len(positions.negatives) == len(positions.anchors) > 1
         if columns is None or own or not native.serves(entity_rows, relation_rows, keep):
-            return super().batch_scores(entity_rows, relation_rows, *indices, side, keep)
-        return kernels.scaled_l1_batch(entity_rows, relation_rows, *indices, keep, columns, self.gamma)
+            return super().batch_scores(entity_rows, relation_rows, positions, side, keep)
+        return kernels.scaled_l1_batch(entity_rows, relation_rows, positions, keep, columns, self.gamma)
 
 
 class DotModel(Model):

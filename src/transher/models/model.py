@@ -17,7 +17,7 @@ from torch.utils.checkpoint import checkpoint
 from transher import kernels
 from transher.errors import UsageError
 from transher.graph.graph import Side
-from transher.kernels import Chunk, Known
+from transher.kernels import Chunk, Known, Positions
 from transher.scorer import count_in_matrix
 
 # All that an (anchor, relation, side) says about any candidate: tensors with one row per query.
@@ -102,19 +102,16 @@ class Model(ABC):
         self,
         entity_rows: Tensor,
         relation_rows: Tensor,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        negatives: Tensor,
+        positions: Positions,
         side: Side,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Scores of a training batch: of the positives (B,) and of the negatives (B, N).
 
-        entity_rows (U, d) and relation_rows (V, w) are raw; anchors, relations, answers (B,) are positions in them, and
-        so are the negatives, P pools (P, N): positive i goes with pool i // ⌈B/P⌉. One pool is shared by the batch, and
-        with P = B each positive has negatives of its own. `keep` (B, k) weighs the coordinates of a query: dropout.
+        entity_rows (U, d) and relation_rows (V, w) are raw. One pool of negatives is shared by the batch, and with as
+        many pools as positives each has negatives of its own. `keep` (B, k) weighs the coordinates of a query: dropout.
         """
+        anchors, relations, answers, negatives = positions
         seen = self.entities(entity_rows)
         pools, count = negatives.shape
         run = kernels.run_length(len(anchors), pools)

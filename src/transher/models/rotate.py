@@ -10,7 +10,7 @@ from torch import Tensor
 
 from transher import kernels
 from transher.graph.graph import Side
-from transher.kernels import native
+from transher.kernels import Positions, native
 from transher.models.model import Model, Part, Query, complex_moduli, complex_product
 
 
@@ -47,16 +47,14 @@ class RotatE(Model):
         self,
         entity_rows: Tensor,
         relation_rows: Tensor,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        negatives: Tensor,
+        positions: Positions,
         side: Side,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """As in Model; the native kernel reads the rows of any pools, one for all or one each, where they lie."""
         if not native.serves(entity_rows):
-            return super().batch_scores(entity_rows, relation_rows, anchors, relations, answers, negatives, side, keep)
+            return super().batch_scores(entity_rows, relation_rows, positions, side, keep)
+        anchors, relations, answers, negatives = positions
         rows = entity_rows.index_select(0, torch.cat([anchors, answers]))
         query = self.query(rows[: len(anchors)], relation_rows.index_select(0, relations), side)
         distances = kernels.complex_modulus_pools(query[0], entity_rows, negatives)

@@ -76,10 +76,7 @@ class TrainingStep:
             self.model.batch_scores(
                 entity_rows,
                 relation_rows,
-                batch.anchors[rows],
-                batch.relations[rows],
-                batch.answers[rows],
-                negatives,
+                kernels.Positions(batch.anchors[rows], batch.relations[rows], batch.answers[rows], negatives),
                 batch.side,
                 None if keep is None else keep[rows],
             )

@@ -63,9 +63,8 @@ class SparseAdamTable(Table):
     state_names = ("m", "v")
 
     def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
-        kernels.adam_rows(
-            self.weight, self.state["m"], self.state["v"], ids, gradient, lr, BETA1, BETA2, EPSILON, self.updates
-        )
+        adam = kernels.Adam(lr, BETA1, BETA2, EPSILON, self.updates)
+        kernels.adam_rows(self.weight, self.state["m"], self.state["v"], ids, gradient, adam)
 
 
 class AdamTable(Table):
