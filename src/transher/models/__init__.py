@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from transher.models.catalogue import BUILT_IN, build_model, model_class, model_names
 
 if TYPE_CHECKING:
-    from transher.kernels import Columns
+    from transher.kernels import Columns, Positions
     from transher.models.embeddings import Embeddings
     from transher.models.families import DotModel, ScaledL1Model
     from transher.models.model import Asked, Model, Part, Query
@@ -26,6 +26,7 @@ _HOMES = {
     "Embeddings": "transher.models.embeddings",
     "Model": "transher.models.model",
     "Part": "transher.models.model",
+    "Positions": "transher.kernels",
     "Query": "transher.models.model",
     "ScaledL1Model": "transher.models.families",
 }
@@ -38,6 +39,7 @@ __all__ = [
     "Embeddings",
     "Model",
     "Part",
+    "Positions",
     "Query",
     "ScaledL1Model",
     "build_model",
