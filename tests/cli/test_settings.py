@@ -30,7 +30,7 @@ def test_defaults_and_ranges_are_those_of_the_recipe() -> None:
         section, _, key = name.partition(".")
         assert described[name].default == getattr(getattr(recipe, section), key)
     assert described["training.dropout"].allowed == "a number ≥ 0 and < 1"
-    assert described["training.schedule"].allowed == "constant, step, linear, cosine"
+    assert described["training.schedule"].allowed == "constant, step, linear, cosine, plateau"
     assert described["training.filter_known"].allowed == "true, false"
 
 

@@ -55,7 +55,7 @@ def test_unknown_names_are_an_error_that_names_the_rows(run: transher.Run) -> No
     text = str(error.value)
     assert text.startswith("index 8: The graph has no entity called 'nobody'.")
     assert "2 more such rows: index 9, index 7." in text
-    assert '"skip"' in text
+    assert "--unknown skip (in Python: unknown)" in text
     with pytest.raises(UnknownNameError, match="index 9: the tail is missing"):
         run.score(FRAME.iloc[[0, 2]])
 

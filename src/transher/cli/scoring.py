@@ -74,7 +74,7 @@ class Scoring:
             worth = judge_words(self._run.answering, words, self._unknown, self._base_rate, partial(self._place, rows))
         except UnknownNameError as error:
             header = " If it is a header: --header yes." if str(error).startswith(f"{self._path}, line 1:") else ""
-            raise UnknownNameError(f"{error}{header}", error.suggestions) from None
+            raise InputError(f"{error}{header}") from None
         self._not_found += int((~worth.meant).sum())
         table = _table(rows).append_column("score", pa.array(worth.scores, mask=~worth.meant))
         if worth.probabilities is not None:
