@@ -214,14 +214,13 @@ def complete(
     from transher.answering.writing import refuse_existing, refuse_unknown_ending
     from transher.cli.display import print_completion
     from transher.cli.progress import progress_bar
-    from transher.files import writing
 
     refuse_unknown_ending(out)
     refuse_existing(out, overwrite)
     use_threads(threads)
     run = load_run(run_folder)
     wanted = wanted_facts(run.graph, relations, best, above, any_entity, base_rate, entity)
-    with writing(out), progress_bar("completing", "of all pairs") as update:
+    with progress_bar("completing", "of all pairs") as update:
         summary = run.complete_to_file(out, wanted, evidence=evidence, overwrite=overwrite, progress=update)
     if as_json:
         print_json(summary.to_dict())

@@ -27,7 +27,7 @@ from transher.evaluation import Comparison, Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
 from transher.evaluation.ranks import Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
-from transher.files import sha256
+from transher.files import sha256, writing
 from transher.graph.graph import Graph, Split
 from transher.graph.notebook import html_summary
 from transher.graph.options import Columns
@@ -289,15 +289,16 @@ class Run:
     ) -> CompletionSummary:
         """As `complete`, to a new file (.tsv, .csv, .parquet, .nt), or with `overwrite` in place of the one there. What
         was stopped is resumed by the same request."""
-        return complete_to_file(
-            self.answering,
-            Path(out),
-            wanted,
-            scorer_hash=sha256(self.folder / MODEL_FILE),
-            evidence=evidence,
-            overwrite=overwrite,
-            progress=progress,
-        )
+        with writing(Path(out)):
+            return complete_to_file(
+                self.answering,
+                Path(out),
+                wanted,
+                scorer_hash=sha256(self.folder / MODEL_FILE),
+                evidence=evidence,
+                overwrite=overwrite,
+                progress=progress,
+            )
 
     def calibration_report(self, split: Split = "test") -> CalibrationReport:
         """How far the probabilities of a split's triples can be trusted."""
