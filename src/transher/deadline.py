@@ -1,4 +1,4 @@
-"""A time after which nobody waits for an answer any more: long loops ask for it between their chunks, and stop.
+"""A time after which an answer is no longer needed: long loops check it between their chunks, and stop.
 
 It is set for all that a thread does inside the block. Between a server's thread that sets it and the loop over the
 table that asks lie many functions that have nothing to do with it.

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.graph.spelling import Spelled, every_spelled, lines, report_of, spelled, weights_of, write
 
 from transher.graph import load_graph
-from transher.graph.options import Columns
+from transher.graph.options import ChosenColumns
 
 TRIPLES = [("b", "likes", "a"), ("a", "knows", "b"), ("c", "knows", "ü é"), ("ü é", "likes", "c")]
 needs_data = pytest.mark.skipif("TRANSHER_DATA" not in os.environ, reason="TRANSHER_DATA names no folder of benchmarks")
@@ -90,7 +90,7 @@ def test_a_header_says_which_column_is_which(tmp_path: Path, header: str) -> Non
 
 
 @pytest.mark.parametrize("columns", [("who", "does", "whom"), (3, 1, 0)])
-def test_columns_can_be_chosen_by_name_or_position(tmp_path: Path, columns: Columns) -> None:
+def test_columns_can_be_chosen_by_name_or_position(tmp_path: Path, columns: ChosenColumns) -> None:
     header = "whom\tdoes\tjunk\twho\n" if isinstance(columns[0], str) else ""
     path = write(tmp_path / "a.tsv", f"{header}b\tr\t1\ta\n")
     assert every_spelled(load_graph(path, columns=columns)) == {("a", "r", "b")}

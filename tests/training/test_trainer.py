@@ -228,7 +228,7 @@ def test_a_plateau_ends_after_its_drops_with_the_best_weights_and_says_why(ring:
     assert trainer.progress.step < 5000
     assert trainer.progress.drops == DROPS
     told = [note for note in notes.messages if "guessing gives" not in note]
-    assert [note.startswith("From step") for note in told] == [True] * DROPS + [False]
+    assert ["the learning rate is" in note for note in told] == [True] * DROPS + [False]
     assert f"the weights of step {trainer.progress.best_step:,}" in notes.messages[-1]
     assert all(notes.at_most)
     lr = [line["lr"] for line in read_history(tmp_path) if line["kind"] == "report"]

@@ -30,7 +30,7 @@ def training_section(subjects: Sequence[Subject]) -> Section:
         "curves",
         "How the training went",
         "If the validation curve is still rising at its right end, more steps would help; if the loss falls on while "
-        "the curve is flat, the model has begun to learn by heart. The right panel sets quality against time.",
+        "the curve is flat, the model has begun to overfit. The right panel sets quality against time.",
         figure,
     )
 

@@ -57,7 +57,7 @@ def map_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "entity-map",
         "A map of the entities",
-        "Nobody told the model of these groups: where a colour keeps together, it was found from the triples alone. "
+        "The model was not given these groups: where a colour keeps together, training found it in the triples. "
         "Two of many directions are drawn, so groups that overlap here may well be apart. "
         "A name stands in the middle of its group.",
         figure,

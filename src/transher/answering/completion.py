@@ -12,10 +12,11 @@ from safetensors import SafetensorError, safe_open
 
 from transher.answering.answers import Answering
 from transher.answering.evidence import reasons
-from transher.answering.missing import Progress, Search, Standing, Wanted
+from transher.answering.missing import Search, Standing, Wanted
 from transher.answering.predicted import Predicted
 from transher.answering.writing import refuse_existing, refuse_unknown_ending, write_facts
 from transher.errors import InputError, Interrupted
+from transher.evaluation.ranks import Progress
 from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
 
 _SAVE_EVERY = 30.0  # seconds

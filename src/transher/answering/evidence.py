@@ -1,4 +1,4 @@
-"""What in the graph speaks for an answer, and what against it, in words that somebody who knows the field can check."""
+"""Evidence for and against an answer, in words that an expert of the field can check."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ whatever the graph's size. The standing after a unit is all that it takes to res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from transher.answering.answers import Answering
 from transher.answering.predicted import Predicted
 from transher.deadline import slices
 from transher.errors import UsageError
+from transher.evaluation.ranks import Progress
 from transher.graph.graph import Graph
 
 BEST = 1_000  # how many facts, unless a probability is given
@@ -28,7 +29,6 @@ _SCORES = 1 << 22  # of a unit
 _HEADS = 512  # of a unit, at most
 _ROUNDING = 1e-4  # by which two ways to compute a score may differ, as a share of the largest score
 
-Progress = Callable[[int, int], None]  # pairs looked at, pairs in all
 Ids = NDArray[np.int32]
 
 

@@ -16,7 +16,7 @@ from transher.errors import InputError
 from transher.files import replacing
 from transher.graph.graph import SIDES, Side, Triples
 
-Progress = Callable[[int, int], None]  # queries done, queries in all
+Progress = Callable[[int, int], None]  # of queries or pairs: how many are done, and how many there are
 
 _COLUMNS = ("triple", "head", "relation", "tail", "side", "optimistic", "pessimistic")
 

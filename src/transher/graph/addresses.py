@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from transher.errors import InputError, UsageError
-from transher.graph.download import Progress, download
+from transher.graph.download import DownloadProgress, download
 from transher.graph.options import FORMATS, ReadingOptions, option
 from transher.graph.streams import packing_of
 
@@ -33,7 +33,7 @@ def is_address(source: object) -> bool:
 
 
 @contextmanager
-def local_copy(address: str, options: ReadingOptions, progress: Progress | None = None) -> Iterator[Path]:
+def local_copy(address: str, options: ReadingOptions, progress: DownloadProgress | None = None) -> Iterator[Path]:
     """A file or folder that holds what is at `address`, for as long as the block lasts."""
     with tempfile.TemporaryDirectory(prefix="transher-") as folder:
         shown = "standard input" if address == STANDARD_INPUT else address
@@ -69,7 +69,7 @@ def _from_standard_input(folder: Path, options: ReadingOptions) -> Path:
     return path.rename(path.with_suffix(packing)) if packing else path
 
 
-def _from_address(address: str, folder: Path, progress: Progress | None) -> Path:
+def _from_address(address: str, folder: Path, progress: DownloadProgress | None) -> Path:
     copy = folder / _name_of(address)
     if urlsplit(address).scheme.lower() in ("http", "https"):
         download(address, copy, largest=shutil.disk_usage(folder).free, progress=progress)

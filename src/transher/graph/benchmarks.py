@@ -12,7 +12,7 @@ from typing import Any
 from transher.errors import InputError
 from transher.files import sha256, write_text
 from transher.graph.catalogue import BENCHMARKS, Benchmark, Source, find_benchmark
-from transher.graph.download import DownloadError, Progress, download, placing, sweep, text_sha256, unpack
+from transher.graph.download import DownloadError, DownloadProgress, download, placing, sweep, text_sha256, unpack
 from transher.graph.graph import Graph
 
 DATA_VARIABLE = "TRANSHER_DATA"
@@ -51,7 +51,7 @@ def locate(benchmark: str | Benchmark) -> Path | None:
     return None
 
 
-def fetch(benchmark: str | Benchmark, progress: Progress | None = None) -> Path:
+def fetch(benchmark: str | Benchmark, progress: DownloadProgress | None = None) -> Path:
     """The folder of a benchmark, downloaded into the user's cache if it is nowhere yet. The folder appears at once,
     when everything in it has come and been checked."""
     known = find_benchmark(benchmark) if isinstance(benchmark, str) else benchmark
@@ -74,7 +74,7 @@ def fetch(benchmark: str | Benchmark, progress: Progress | None = None) -> Path:
     return folder
 
 
-def open_benchmark(name: str, progress: Progress | None = None) -> Graph:
+def open_benchmark(name: str, progress: DownloadProgress | None = None) -> Graph:
     """A benchmark's graph, downloaded first if it is nowhere yet."""
     benchmark = find_benchmark(name)
     folder = fetch(benchmark, progress)
@@ -116,7 +116,7 @@ def _roots() -> list[Path]:
     return roots
 
 
-def _get(source: Source, folder: Path, largest: int, progress: Progress | None) -> str:
+def _get(source: Source, folder: Path, largest: int, progress: DownloadProgress | None) -> str:
     """Download, check and place one source. Returns its line for SHA256SUMS."""
     path = folder / (source.file or source.url.rpartition("/")[2])
     download(source.url, path, largest=largest, progress=progress)

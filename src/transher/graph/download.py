@@ -18,7 +18,9 @@ from typing import IO
 from transher.errors import TransherError
 from transher.files import AlreadyThere, whole_folder
 
-Progress = Callable[[str, int, int | None], None]  # what is coming, bytes so far, bytes in all if the server says
+DownloadProgress = Callable[
+    [str, int, int | None], None
+]  # what is coming, bytes so far, bytes in all if the server says
 TIMEOUT_SECONDS = 30.0
 _CHUNK = 1 << 18
 
@@ -27,7 +29,7 @@ class DownloadError(TransherError):
     """Something could not be had, or is not what it should be."""
 
 
-def download(url: str, path: Path, *, largest: int, progress: Progress | None = None) -> None:
+def download(url: str, path: Path, *, largest: int, progress: DownloadProgress | None = None) -> None:
     """Write what `url` gives to `path`, or raise a DownloadError that names the URL. At most `largest` bytes."""
     request = urllib.request.Request(url, headers={"User-Agent": "transher"})
     try:

@@ -46,7 +46,7 @@ class Frame:
     names: Sequence[str]
     blocks: Callable[[Sequence[int]], Iterable[list[pa.Array]]]  # the columns at some positions, block by block
     where: Path | str  # what messages call it
-    first_row: str = ""  # how its rows are counted, if somebody could count them otherwise
+    first_row: str = ""  # how its rows are counted, where that is not obvious
 
 
 def read_parquet(source: Source, options: ReadingOptions) -> Content:

@@ -96,7 +96,7 @@ def _appended(vocabulary: Vocabulary, fresh: pa.StringArray) -> Vocabulary:
 
 
 def _types(graph: Graph, added: Triples, entity_count: int) -> NDArray[np.int32] | None:
-    """Types of all entities. A new one gets the type that is most frequent where it first occurs; 0 if nobody old is
+    """Types of all entities. A new one gets the type that is most frequent where it first occurs; 0 if no old one is
     there."""
     if graph.entity_types is None:
         return None

@@ -14,9 +14,9 @@ from transher.errors import UsageError, nearest
 from transher.graph.addresses import is_address, local_copy
 from transher.graph.benchmarks import open_benchmark
 from transher.graph.catalogue import BENCHMARKS
-from transher.graph.download import Progress
+from transher.graph.download import DownloadProgress
 from transher.graph.graph import Graph
-from transher.graph.options import Columns, Header, ReadingOptions
+from transher.graph.options import ChosenColumns, Header, ReadingOptions
 from transher.graph.readers import graph_of, read_graph
 from transher.graph.splits import FRACTIONS
 
@@ -29,7 +29,7 @@ def load_graph(
     source: str | Path | pd.DataFrame | pa.Table | NDArray[Any] | Iterable[Sequence[object]],
     *,
     name: str | None = None,
-    columns: Columns | None = None,
+    columns: ChosenColumns | None = None,
     header: Header = "auto",
     format: str | None = None,
     delimiter: str | None = None,
@@ -43,7 +43,7 @@ def load_graph(
     seed: int = 0,
     fractions: tuple[float, float, float] = FRACTIONS,
     keep_inverse_leaks: bool = False,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> Graph:
     """The graph that `source` is or names. What was odd about it is in the graph's `load_report`.
 
@@ -101,7 +101,7 @@ def load_graph(
     return _benchmark(source, options, progress)
 
 
-def _benchmark(name: str, options: ReadingOptions, progress: Progress | None) -> Graph:
+def _benchmark(name: str, options: ReadingOptions, progress: DownloadProgress | None) -> Graph:
     if name.lower() not in BENCHMARKS:
         hint = nearest(name, BENCHMARKS) or f"Benchmarks: {', '.join(BENCHMARKS)}."
         raise UsageError(f"There is no benchmark and no file or folder called '{name}'. {hint}")

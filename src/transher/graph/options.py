@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # Three or four columns, for head, relation, tail and weight: names in the header, or positions from 0.
-Columns = Sequence[str] | Sequence[int]
+ChosenColumns = Sequence[str] | Sequence[int]
 Header = Literal["auto", "yes", "no"]
 
 TEXT_ENDINGS = (".tsv", ".txt", ".csv")
@@ -37,7 +37,7 @@ class ReadingOptions:
     """The options of `load_graph`, whose description says what each of them means."""
 
     name: str | None = None
-    columns: Columns | None = None
+    columns: ChosenColumns | None = None
     header: Header = "auto"
     format: str | None = None
     delimiter: str | None = None

@@ -18,7 +18,14 @@ from transher.graph.graph import SPLITS, Graph, Split
 from transher.graph.jsonl import read_jsonl
 from transher.graph.names import named_vocabulary, names_from, read_names
 from transher.graph.openke import is_openke, read_openke
-from transher.graph.options import JSON_ENDINGS, PARQUET_ENDINGS, RDF_ENDINGS, TEXT_ENDINGS, Columns, ReadingOptions
+from transher.graph.options import (
+    JSON_ENDINGS,
+    PARQUET_ENDINGS,
+    RDF_ENDINGS,
+    TEXT_ENDINGS,
+    ChosenColumns,
+    ReadingOptions,
+)
 from transher.graph.rdf import read_rdf
 from transher.graph.report import LoadReport
 from transher.graph.sources import find_sources
@@ -49,7 +56,7 @@ def graph_of(triples: object, weights: object, options: ReadingOptions) -> Graph
     return _tidied(_draft({"train": read_object(triples, weights, options)}, files={}), options, "graph")
 
 
-def read_triples(source: object, columns: Columns | None = None) -> pa.Table:
+def read_triples(source: object, columns: ChosenColumns | None = None) -> pa.Table:
     """The triples of one file, or in any form that `load_graph` takes in Python, as they are spelled, row by row:
     columns head, relation and tail."""
     options = ReadingOptions(columns=columns, literals="keep")

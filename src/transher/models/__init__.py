@@ -1,6 +1,6 @@
 """Score functions, one short file each, and where to find them by name.
 
-Somebody else's model needs no more than the names below: see docs/your_own_model.md. They are loaded on first use, so
+A model in another package needs only the names below: see docs/your_own_model.md. They are loaded on first use, so
 that the catalogue can be read without torch.
 """
 

@@ -20,17 +20,17 @@ from numpy.typing import NDArray
 from transher.answering.answers import Answering, WhatIsKnown
 from transher.answering.completion import CompletionSummary, complete_to_file
 from transher.answering.evidence import Evidence, explain, reasons
-from transher.answering.missing import Progress, Search, Wanted, wanted_facts
+from transher.answering.missing import Search, Wanted, wanted_facts
 from transher.answering.predicted import in_names
 from transher.errors import UsageError
 from transher.evaluation import Comparison, Evaluation, evaluate
 from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
-from transher.evaluation.ranks import Ranks
+from transher.evaluation.ranks import Progress, Ranks
 from transher.evaluation.reliability import CalibrationReport, report_calibration
 from transher.files import sha256, writing
 from transher.graph.graph import Graph, Split
 from transher.graph.notebook import html_summary
-from transher.graph.options import Columns
+from transher.graph.options import ChosenColumns
 from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
 from transher.models.embeddings import Embeddings
@@ -153,7 +153,7 @@ class Run:
         base_rate: float | None = None,
         *,
         unknown: Unknown = "error",
-        columns: Columns | None = None,
+        columns: ChosenColumns | None = None,
     ) -> pd.DataFrame:
         """Scores and probabilities of single triples, given in names or identifiers.
 
@@ -171,7 +171,7 @@ class Run:
         *,
         base_rate: float | None = None,
         unknown: Unknown = "error",
-        columns: Columns | None = None,
+        columns: ChosenColumns | None = None,
     ) -> Iterator[pa.Table]:
         """As `score`, for more triples than fit into memory: each block comes back with the columns `score` and
         `probability`, null where a name is unknown. A pyarrow RecordBatchReader gives such blocks. An error counts rows

@@ -17,7 +17,7 @@ from transher.deadline import slices
 from transher.errors import UnknownNameError, UsageError
 from transher.graph.columns import choose_columns
 from transher.graph.frames import frame_columns, spelled
-from transher.graph.options import Columns, ReadingOptions, option
+from transher.graph.options import ChosenColumns, ReadingOptions, option
 
 Unknown = Literal["error", "skip", "null"]
 COLUMNS = ("head", "relation", "tail")
@@ -37,7 +37,7 @@ class Worth:
 
 
 def score_frame(
-    answering: Answering, frame: pd.DataFrame, columns: Columns | None, unknown: Unknown, base_rate: float | None
+    answering: Answering, frame: pd.DataFrame, columns: ChosenColumns | None, unknown: Unknown, base_rate: float | None
 ) -> pd.DataFrame:
     """The DataFrame with its index and its columns, and with the score and the probability of each row's triple."""
     places = _triple_columns([str(name) for name in frame.columns], columns)
@@ -53,7 +53,7 @@ def score_frame(
 def score_blocks(
     answering: Answering,
     blocks: pa.Table | Iterable[pa.Table | pa.RecordBatch],
-    columns: Columns | None,
+    columns: ChosenColumns | None,
     unknown: Unknown,
     base_rate: float | None,
 ) -> Iterator[pa.Table]:
@@ -149,7 +149,7 @@ def judge_words(
     return Worth(meant, scores, probabilities)
 
 
-def _triple_columns(names: Sequence[str], columns: Columns | None) -> tuple[int, ...]:
+def _triple_columns(names: Sequence[str], columns: ChosenColumns | None) -> tuple[int, ...]:
     """Where head, relation and tail stand, as `load_graph` finds them."""
     taken = [name for name in ADDED if name in names]
     if taken:

@@ -197,7 +197,7 @@ def _try(
     deadline: float | None,
     watcher: SearchWatcher,
 ) -> None:
-    """One trial. Ctrl-C ends the search, and the trial is tried again when it goes on."""
+    """One trial. Ctrl-C ends the search, and the trial is repeated when the search is resumed."""
     trial = study.ask()
     settings = {part.key: part.suggest(trial) for part in space}
     watcher.started(trial.number, settings)
@@ -216,7 +216,7 @@ def _try(
         if isinstance(stopped, KeyboardInterrupt):  # a second Ctrl-C, or one before the training began
             raise
         raise Interrupted(
-            f"stopped in trial {trial.number}, which begins anew when the same command goes on; those before are saved."
+            f"stopped in trial {trial.number}, which begins again when the same command resumes the search; those before are saved."
         ) from None
     except (Diverged, UsageError) as error:
         how = str(error)
@@ -243,7 +243,7 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
         raise InputError(
             f"cannot be opened as a search ({error.orig}).", file=folder / DATABASE, remedy="Take a copy, or remove it."
         ) from None
-    # Seeded anew when the search goes on: with the first seed it would propose its first trials once more.
+    # Another seed when the search is resumed: with the first one it would propose its first trials again.
     study.sampler = optuna.samplers.TPESampler(seed=base.training.seed + len(study.trials))
     asked = {
         "graph": graph.name,

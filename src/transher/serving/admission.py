@@ -37,4 +37,4 @@ class Admission:
         finally:
             self._under_way[client] -= 1
             if not self._under_way[client]:
-                del self._under_way[client]  # or whoever was here once would be remembered for ever
+                del self._under_way[client]  # or every client would be kept in memory forever

@@ -1,6 +1,6 @@
 """A client's connection, with a limit on how long it may take to send a request.
 
-uvicorn's clock for idle connections stops at the first byte that comes, so that somebody who sends a byte now and then
+uvicorn's clock for idle connections stops at the first byte that comes, so that a client that sends a byte now and then
 keeps a connection for ever.
 """
 

@@ -209,7 +209,7 @@ class Explorer(Naming):
 
     # --- within
 
-    def _questions(self) -> list[s.Fact]:
+    def _questions(self) -> list[s.FactView]:
         """A known fact of each of the commonest relations, for the first page to ask about."""
         counts, degrees = self.known.relation_counts, self.known.degrees
         common = np.argsort(-counts, kind="stable")[:6]

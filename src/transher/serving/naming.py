@@ -66,11 +66,11 @@ class Naming:
             run=self.key, asked=asked, answers=self.listed(found), milliseconds=round(elapsed, 3), partial=partial
         )
 
-    def listed(self, found: Predicted) -> list[s.Fact]:
+    def listed(self, found: Predicted) -> list[s.FactView]:
         heads, relations, tails = found.triples.T
         chances = [None] * len(found) if found.probabilities is None else found.probabilities.tolist()
         return [
-            s.Fact.model_construct(
+            s.FactView.model_construct(
                 head=head, relation=relation, tail=tail, score=finite(score), probability=finite(chance),
                 known=is_known,
             )

@@ -49,7 +49,7 @@ class Found(BaseModel):
     relations: list[Relation]
 
 
-class Fact(BaseModel):
+class FactView(BaseModel):
     """A triple with what the model thinks of it."""
 
     head: Entity
@@ -63,7 +63,7 @@ class Fact(BaseModel):
 class Answers(BaseModel):
     run: str
     asked: Literal["head", "relation", "tail"]
-    answers: list[Fact]
+    answers: list[FactView]
     milliseconds: float = Field(description="Time that the model took.")
     partial: bool = Field(False, description="Whether only pairs of the best connected entities were looked at.")
 
@@ -101,7 +101,7 @@ class RelationView(BaseModel):
     strip: list[float] | None = Field(description="The translation B, pooled; null where the model has none.")
     strip_width: int = Field(description="Coordinates in the whole translation.")
     quality: dict[str, Any] | None = Field(description="Metrics on the test triples; null where there were none.")
-    examples: list[Fact]
+    examples: list[FactView]
 
 
 class RunView(BaseModel):
@@ -116,7 +116,7 @@ class RunView(BaseModel):
     calibrated: bool
     quality: dict[str, Any] | None
     prominent: list[Entity]
-    questions: list[Fact]
+    questions: list[FactView]
 
 
 class Health(BaseModel):

@@ -63,6 +63,6 @@ class Workers:
 
 
 def _until(end: float, function: Callable[[], Result]) -> Result:
-    """In the thread: what nobody waits for any more stops at its next chunk, and the thread is free."""
+    """In the thread: a computation past its deadline stops at its next chunk, and the thread is free."""
     with deadline(end):
         return function()

@@ -1,7 +1,7 @@
 """What a step works on: positives of one side, negatives, and the distinct rows that both need.
 
 Every draw depends on (seed, purpose, step) alone, by a counter-based generator: there is no state to save, and a
-training that goes on after a stop sees the very batches that it would have seen without.
+resumed training sees the same batches as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Batches:
 
     def at(self, step: int) -> Batch:
         """The batch of a step. The next one is made meanwhile, on a thread of its own: a step spends its time in native
-        code, which leaves Python free, and a batch depends on its step alone, whoever makes it and when."""
+        code, which leaves Python free, and a batch depends on its step alone, not on when it is made."""
         expected, ready = self._next
         batch = ready.result() if ready is not None and expected == step else self._make(step)
         self._next = step + 1, self._maker.submit(self._make, step + 1)

@@ -39,7 +39,7 @@ from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
 
 _CHANCE = 2.0  # times the MRR of guessing: below it, a model has not learned
-_GAIN = 0.002  # relative: what a validation MRR must gain for the training to go on waiting
+_GAIN = 0.002  # relative: what a validation MRR must gain to count as an improvement
 
 
 class Trainer:
@@ -164,9 +164,9 @@ class Trainer:
     def _look_after(self, watcher: Watcher) -> None:
         """After a validation: drop the learning rate when it is time, and tell the user why a training ends early."""
         progress, settings, validation = self.progress, self.recipe.training, self.recipe.validation
-        at_chance = trouble(progress, len(self.graph.entities))
-        if at_chance:
-            watcher.noticed(at_chance)
+        message = trouble(progress, len(self.graph.entities), ends_itself=bool(validation.patience))
+        if message:
+            watcher.noticed(message)
         if self._done():
             if self._out_of_patience():
                 watcher.noticed(
@@ -176,12 +176,13 @@ class Trainer:
         elif settings.schedule == "plateau" and (
             self._out_of_patience() or drop_is_due(settings, progress.step, progress.drops)
         ):
+            reason = "has stopped improving" if self._out_of_patience() else "still improves, and the steps end soon"
             progress.drops += 1
             progress.stale = 0
             self._return_to_best()
             watcher.noticed(
-                f"From step {progress.best_step:,} on with a learning rate of "
-                f"{learning_rate(settings, progress.step, progress.drops):.2g}."
+                f"Validation MRR {reason}: from the weights of step {progress.best_step or progress.step:,} on, the learning "
+                f"rate is {learning_rate(settings, progress.step, progress.drops):.2g}."
             )
 
     def _return_to_best(self) -> None:
@@ -241,14 +242,19 @@ class Trainer:
                 signal.signal(number, handler)
 
 
-def trouble(progress: TrainingState, entity_count: int) -> str:
+def trouble(progress: TrainingState, entity_count: int, ends_itself: bool) -> str:
     """What the validations so far say is wrong, and what to do; nothing if all is well. Each is said once."""
-    if progress.mark is None or progress.best_mrr is None:
+    if progress.best_mrr is None or progress.stale != 2 or progress.drops:
         return ""
     chance = (math.log(max(entity_count, 2)) + 0.577) / max(entity_count, 2)  # MRR of a random order of all entities
-    if progress.best_mrr < _CHANCE * chance and progress.stale == 2 and not progress.drops:
+    if progress.best_mrr < _CHANCE * chance:
         return (
             f"Validation MRR is {progress.best_mrr:.4f}, and guessing gives {chance:.4f}: the model does not learn. "
             "Try the default settings, another learning rate (training.lr), or another model."
         )
-    return ""
+    if ends_itself:
+        return ""
+    return (
+        f"Validation MRR has not improved since step {progress.best_step:,}, whose weights are kept: the model overfits. "
+        "Stop it, or set training.schedule=plateau and validation.patience=2, with which training ends by itself."
+    )

@@ -60,7 +60,7 @@ function askForToken() {
   const field = h("input", { type: "password", "aria-label": "Token", autocomplete: "current-password" });
   const submit = (event) => { event.preventDefault(); keepToken(field.value); start(); };
   main.replaceChildren(h("form", { class: "card token", onsubmit: submit }, h("h1", {}, "Token"),
-    h("p", {}, "This server asks for the token that it was started with."), field, h("button", {}, "Go on")));
+    h("p", {}, "This server asks for the token that it was started with."), field, h("button", {}, "Continue")));
   field.focus();
 }
 

@@ -20,7 +20,7 @@ export async function ask(run, parameters) {
     for (const part of PARTS) inputs[part].placeholder = given.length === 2 && !state[part] ? "?" : HINTS[part];
     place.replaceChildren(given.length >= 2 ? answers(state, given) : hints(given));
   };
-  // Only the answers are drawn anew: whoever goes on typing keeps the field.
+  // Only the answers are drawn again, so that the field keeps its focus while the user types.
   const change = (part, value) => {
     state[part] = value;
     state.why = undefined;
