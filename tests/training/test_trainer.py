@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,11 @@ from transher.errors import Diverged
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph
 from transher.models import MODELS
-from transher.training.checkpoints import MODEL_FILE, load_state, read_tensors
+from transher.training.checkpoints import MODEL_FILE, TrainingState, load_state, read_tensors
 from transher.training.history import read_history
 from transher.training.recipe import Recipe
 from transher.training.schedule import DROPS
-from transher.training.trainer import Trainer
+from transher.training.trainer import Trainer, trouble
 from transher.training.watcher import Report, Watcher
 
 QUICK = ["model.k=16", "training.steps=60", "training.batch=32", "training.negatives=16", "validation.every=20"]
@@ -252,6 +253,13 @@ def test_a_training_at_chance_says_so(ring: Graph, tmp_path: Path) -> None:
     trainer, notes = Trainer(ring, recipe(*settings), tmp_path), Notes()
     trainer.run(notes)
     assert len([note for note in notes.messages if "guessing gives" in note]) == 1
+
+
+def test_a_training_that_overfits_says_so_unless_it_ends_by_itself() -> None:
+    state = TrainingState(step=100, best_mrr=0.5, best_step=60, stale=2)
+    assert "has not improved since step 60" in trouble(state, 60, ends_itself=False)
+    assert trouble(state, 60, ends_itself=True) == ""
+    assert trouble(replace(state, stale=1), 60, ends_itself=False) == ""
 
 
 def test_a_loss_that_is_no_number_stops_with_a_remedy_and_keeps_weights(ring: Graph, tmp_path: Path) -> None:

@@ -181,8 +181,8 @@ class Trainer:
             progress.stale = 0
             self._return_to_best()
             watcher.noticed(
-                f"Validation MRR {reason}: from the weights of step {progress.best_step or progress.step:,} on, the learning "
-                f"rate is {learning_rate(settings, progress.step, progress.drops):.2g}."
+                f"Validation MRR {reason}: from the weights of step {progress.best_step or progress.step:,} on, "
+                f"the learning rate is {learning_rate(settings, progress.step, progress.drops):.2g}."
             )
 
     def _return_to_best(self) -> None:
@@ -255,6 +255,6 @@ def trouble(progress: TrainingState, entity_count: int, ends_itself: bool) -> st
     if ends_itself:
         return ""
     return (
-        f"Validation MRR has not improved since step {progress.best_step:,}, whose weights are kept: the model overfits. "
-        "Stop it, or set training.schedule=plateau and validation.patience=2, with which training ends by itself."
+        f"Validation MRR has not improved since step {progress.best_step:,}, whose weights are kept: the model "
+        "overfits. Stop it, or set training.schedule=plateau and validation.patience=2, with which training ends by itself."
     )
