@@ -216,8 +216,8 @@ def _try(
         if isinstance(stopped, KeyboardInterrupt):  # a second Ctrl-C, or one before the training began
             raise
         raise Interrupted(
-            f"stopped in trial {trial.number}, which begins again when the same command resumes the search; those before "
-            "are saved."
+            f"stopped in trial {trial.number}, which begins again when the same command resumes the search; those "
+            "before are saved."
         ) from None
     except (Diverged, UsageError) as error:
         how = str(error)

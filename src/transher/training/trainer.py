@@ -256,5 +256,5 @@ def trouble(progress: TrainingState, entity_count: int, ends_itself: bool) -> st
         return ""
     return (
         f"Validation MRR has not improved since step {progress.best_step:,}, whose weights are kept: the model "
-        "overfits. Stop it, or set training.schedule=plateau and validation.patience=2, with which training ends by itself."
+        "overfits. Stop it, or set training.schedule=plateau and validation.patience=2: then training ends by itself."
     )
