@@ -51,3 +51,11 @@ def test_few_anchors_do_not_make_a_single_answer() -> None:
 def test_an_entity_goes_with_itself_where_the_relation_has_such_facts() -> None:
     ends = make_graph([(0, 0, 1), (2, 1, 2)]).ends
     assert ends.plausible(np.array([[0, 0, 0], [0, 0, 2], [1, 1, 1]])).tolist() == [False, True, True]
+
+
+def test_a_second_answer_of_a_single_answer_relation_is_taken_and_a_known_one_is_not() -> None:
+    graph = make_graph([(i, 0, 20 + i % 3) for i in range(12)])  # each of twelve heads has one tail
+    asked = np.array([(0, 0, 20), (0, 0, 21), (12, 0, 21)])
+    assert graph.ends.taken(asked).tolist() == [False, True, False]
+    assert graph.ends.fits(np.array([(0, 0, 21), (0, 0, 5), (20, 0, 21)])).tolist() == [True, False, False]
+    assert 0 < graph.ends.second_answers[0] < 0.05

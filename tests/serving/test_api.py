@@ -119,7 +119,7 @@ def test_the_base_rate_over_http_is_that_of_the_run(client: Client, world_run: P
 
 
 def test_questions_of_one_batch_keep_their_own_base_rates(client: Client) -> None:
-    queries = [{"head": "France", "relation": "borders", "base_rate": rate} for rate in (1e-6, None, 0.9)]
+    queries = [{"head": "France", "relation": "borders", "base_rate": rate} for rate in (1e-9, None, 0.9)]
     answers = client.post(f"{RUN}/batch", json={"queries": queries}).json()["answers"]
     low, plain, high = (answer["answers"][0]["probability"] for answer in answers)
     assert low < plain < high

@@ -1,8 +1,12 @@
 """The judge: from a triple and its score to the probability that it holds, the same for everybody who asks.
 
-The probability is the calibrated one (`transher.evaluation.calibration`), moved to the base rate of the relation's
-eligible pairs: as if the graph lacked as many facts of the relation as were held out for validation. A base rate that
-the user gives takes its place.
+The probability is the calibrated one (`transher.evaluation.calibration`), moved to the base rate of pairs like it:
+
+- an eligible pair of a relation: as if the graph lacked as many facts of it as were held out for validation;
+- a second answer where the relation has a single one: as rare as such answers are in the graph;
+- a pair that does not fit the relation: one of all pairs of entities, of which the graph has none.
+
+A base rate that the user gives takes the place of all three.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ class Judge:
     def __init__(self, calibration: Calibration, graph: Graph) -> None:
         self._calibration = calibration
         held_out = np.bincount(graph.valid[:, 1], minlength=len(graph.relations))
+        self._ends, self._stray = graph.ends, 0.5 / (len(graph.entities) ** 2 + 1)
         self._base_rates: NDArray[np.float64] = np.minimum(0.5, (held_out + 0.5) / (graph.ends.eligible_pairs + 1))
 
     def log_odds(
@@ -28,7 +33,11 @@ class Judge:
     ) -> NDArray[np.float64]:
         """log(p / (1 − p)) of triples (n, 3) with scores (n,): (n,)."""
         relations = triples[:, 1]
-        return self._calibration.logits(scores, relations, self._rates(base_rate)[relations])
+        rates = self._rates(base_rate)[relations]
+        if base_rate is None:
+            rates = np.where(self._ends.taken(triples), self._ends.second_answers[relations], rates)
+            rates = np.where(self._ends.fits(triples), rates, self._stray)
+        return self._calibration.logits(scores, relations, rates)
 
     def score_at(self, log_odds: float, relation: int, base_rate: float | None = None) -> float:
         """The score from which on triples of a relation have these log odds."""

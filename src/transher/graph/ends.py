@@ -56,6 +56,37 @@ class Ends:
         pairs: NDArray[np.int64] = heads * tails
         return pairs
 
+    def fits(self, triples: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of triples (n, 3) have a head and a tail that fit their ends: (n,)."""
+        fits = np.zeros(len(triples), dtype=np.bool_)
+        for relation in np.unique(triples[:, 1]).tolist():
+            rows = np.flatnonzero(triples[:, 1] == relation)
+            heads, tails = (self.fitting(end) for end in (relation, relation + self._known.relation_count))
+            fits[rows] = np.isin(triples[rows, 0], heads) & np.isin(triples[rows, 2], tails)
+        return fits
+
+    def taken(self, triples: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Which of triples (n, 3) have an end with a single answer, and that answer is another one: (n,)."""
+        heads, relations, tails = triples.T
+        itself = self._known.has(triples).astype(np.int64)
+        other_tail = self._known.answers("tail").counts(heads, relations) > itself
+        other_head = self._known.answers("head").counts(tails, relations) > itself
+        single = self.single >= SINGLE
+        count = self._known.relation_count
+        mask: NDArray[np.bool_] = (single[relations] & other_tail) | (single[relations + count] & other_head)
+        return mask
+
+    @cached_property
+    def second_answers(self) -> NDArray[np.float64]:
+        """How often an entity with its single answer has a further one, out of all pairs that it fits: (relations,)."""
+        standing, sizes = self._standing, np.diff(self.starts).reshape(2, -1)
+        at = np.diff(standing.indptr)
+        extra = np.asarray(standing.sum(axis=1)).reshape(-1) - at
+        extra, at = (np.where(self.single >= SINGLE, part, 0).reshape(2, -1) for part in (extra, at))
+        pairs = at[0] * sizes[1] + at[1] * sizes[0]
+        shares: NDArray[np.float64] = (extra.sum(0) + 0.5) / (pairs + 1)
+        return shares
+
     @cached_property
     def single(self) -> NDArray[np.float64]:
         """Which share of the entities at each end has one answer only: (ends,); 0 where there are too few to say."""
