@@ -65,7 +65,7 @@ def test_a_result_has_all_that_a_reader_needs_to_check_it(reproduced: Path) -> N
     assert "commit" in result
 
 
-@pytest.mark.parametrize("model", ["transher", "pairre", "rotate", "transe"])
+@pytest.mark.parametrize("model", experiments.MODELS)
 def test_a_small_experiment_reaches_far_more_than_chance(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

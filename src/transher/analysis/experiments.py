@@ -62,7 +62,6 @@ QUICK = (
     "training.steps=1500",
     "training.batch=256",
     "training.negatives=64",
-    "training.lr=1e-2",
     "validation.every=500",
     "validation.sample=200",
     "validation.report_every=50",
@@ -173,8 +172,9 @@ def main_recipe(benchmark: str, model: str) -> Recipe:
 
 @cache
 def _small_recipe(model: str) -> Recipe:
-    """What a model gets by default on a small graph."""
-    return default_recipe(load_graph("world"), model)
+    """What a model gets by default on a small graph, with a learning rate for few steps."""
+    recipe = default_recipe(load_graph("world"), model)
+    return recipe.with_settings(["training.lr=1e-2"] if recipe.training.optimizer == "sparse-adam" else [])
 
 
 def quick_in_words() -> str:
