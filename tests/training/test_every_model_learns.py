@@ -10,9 +10,12 @@ from tests.conftest import make_graph
 
 from transher.graph import load_graph
 from transher.graph.graph import Graph
+from transher.kernels import native
 from transher.models.catalogue import model_names
 from transher.training.defaults import default_recipe
 from transher.training.trainer import Trainer
+
+pytestmark = pytest.mark.skipif(native.module is None, reason="takes many minutes without the native module")
 
 
 def best_mrr(graph: Graph, model: str, steps: int, folder: Path) -> float:
