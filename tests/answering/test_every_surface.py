@@ -107,7 +107,11 @@ def test_heads_tails_and_relations(surfaces: Surfaces) -> None:
                 ids = [surfaces.run.graph.relations.find(row[1]) for row in answers if row[0] == row[2]]
                 assert surfaces.run.graph.known.has_loops[ids].all()
     for head, relation, tail in surfaces.triples:
-        for given in ({"head": head, "relation": relation}, {"relation": relation, "tail": tail}):
+        for given in (
+            {"head": head, "relation": relation},
+            {"relation": relation, "tail": tail},
+            {"head": head, "tail": tail},
+        ):
             assert surfaces.command_line(**given) == surfaces.python(**given)
 
 
