@@ -14,6 +14,7 @@
 #include "arguments.h"
 #include "backend.h"
 #include "rows.h"
+#include "rules.h"
 
 namespace nb = nanobind;
 using transher::Backend;
@@ -377,6 +378,188 @@ void define_ranking(nb::module_& module) {
     });
 }
 
+// Rows of int32 that a search has found, to be copied into a tensor of their size.
+class PyRows {
+  public:
+    template <class Row>
+    explicit PyRows(const std::vector<Row>& rows) : width_(sizeof(Row) / sizeof(std::int32_t)), values_(rows.size() * width_) {
+        if (!rows.empty()) std::memcpy(values_.data(), rows.data(), rows.size() * sizeof(Row));
+    }
+    long count() const { return static_cast<long>(values_.size()) / width_; }
+    void copy_to(Given out) const {
+        Call call("copy_to");
+        std::int32_t* to = call.tensor<std::int32_t>("out", out, "nw");
+        if (call['n'] != count() || call['w'] != width_)
+            call.value_error("out must be (" + std::to_string(count()) + ", " + std::to_string(width_) + ")");
+        if (!values_.empty()) std::memcpy(to, values_.data(), values_.size() * sizeof(std::int32_t));
+    }
+
+  private:
+    long width_;
+    std::vector<std::int32_t> values_;
+};
+
+namespace rules = transher::rules;
+
+// Heads, relations and tails (n, 3), each within its bounds.
+Ids checked_triples(Call& call, Given given, const char* shape, long entities, long relations) {
+    Ids triples = call.tensor<std::int64_t>("triples", given, shape);
+    if (call[shape[1]] != 3) call.value_error("triples must have 3 columns");
+    for (long i = 0; i < 3 * call[shape[0]]; ++i) {
+        const long bound = i % 3 == 1 ? relations : entities;
+        if (triples[i] < 0 || triples[i] >= bound)
+            throw nb::index_error(("triples have id " + std::to_string(triples[i]) + " of " + std::to_string(bound)).c_str());
+    }
+    return triples;
+}
+
+class PySteps {
+  public:
+    PySteps(Given triples, long entities, long relations) {
+        Call call("Steps");
+        call.within("entities", entities, 0, INT32_MAX - 1), call.within("relations", relations, 0, rules::MOST_RELATIONS);
+        Ids rows = checked_triples(call, triples, "nc", entities, relations);
+        release free;
+        steps_ = std::make_unique<rules::Steps>(rows, call['n'], entities, relations);
+    }
+    const rules::Steps& get() const { return *steps_; }
+
+    PyRows find_bodies(long threads, Given triples, long least_support, long fan_out, std::uint64_t seed) const {
+        Call call("find_bodies");
+        rules::Limits limits;
+        limits.least_support = static_cast<int>(call.within("least_support", least_support, 1, INT32_MAX));
+        limits.fan_out = static_cast<int>(call.within("fan_out", fan_out, 1, 1000000));
+        Ids rows = checked_triples(call, triples, "nc", steps_->entities(), steps_->relations());
+        const int count = call.threads(threads);
+        release free;
+        return PyRows(rules::find_bodies(*steps_, rows, call['n'], limits, count, seed));
+    }
+    PyRows count_bodies(long threads, Given bodies, long least_support, double least_confidence, double caution, long origins,
+                        long pairs, std::uint64_t seed) const {
+        Call call("count_bodies");
+        rules::Limits limits;
+        limits.least_support = static_cast<int>(call.within("least_support", least_support, 1, INT32_MAX));
+        limits.least_confidence = least_confidence, limits.caution = caution;
+        limits.origins = static_cast<int>(call.within("origins", origins, 1, INT32_MAX));
+        limits.pairs = call.within("pairs", pairs, 1, 1 << 30);  // and those of one more origin: less than an int32 holds
+        const auto* ends = call.tensor<std::int32_t>("bodies", bodies, "nl");
+        if (call['l'] != rules::LONGEST) call.value_error("bodies must have 3 columns");
+        for (long i = 0; i < call['n']; ++i) check_body(call, ends + rules::LONGEST * i);
+        const int count = call.threads(threads);
+        release free;
+        return PyRows(rules::count_bodies(*steps_, ends, call['n'], limits, count, seed));
+    }
+    PyRows find_constants(long threads, long first, long last, long least_support, double least_confidence, double caution,
+                          long most) const {
+        Call call("find_constants");
+        rules::Limits limits;
+        limits.least_support = static_cast<int>(call.within("least_support", least_support, 1, INT32_MAX));
+        limits.least_confidence = least_confidence, limits.caution = caution;
+        limits.most = call.within("most", most, 0, 1L << 28);
+        call.within("last", last, 0, 2 * steps_->relations()), call.within("first", first, 0, last);
+        const int count = call.threads(threads);
+        release free;
+        return PyRows(rules::find_constants(*steps_, static_cast<rules::Id>(first), static_cast<rules::Id>(last), limits, count));
+    }
+    void check_body(const Call& call, const std::int32_t* body) const {
+        call.within("an end of a body", body[0], 0, 2 * steps_->relations() - 1);
+        for (int i = 1; i < rules::LONGEST; ++i) {
+            call.within("an end of a body", body[i], rules::NONE, 2 * steps_->relations() - 1);
+            if (body[i - 1] == rules::NONE && body[i] != rules::NONE) call.value_error("a body has a gap");
+        }
+    }
+
+  private:
+    std::unique_ptr<rules::Steps> steps_;
+};
+
+class PyRuleIndex {
+  public:
+    PyRuleIndex(nb::object steps, Given table, double caution) : owner_(steps), steps_(nb::cast<const PySteps&>(steps)) {
+        Call call("RuleIndex");
+        const auto* rows = call.tensor<std::int32_t>("rules", table, "nw");
+        if (call['w'] != rules::RULE_WIDTH) call.value_error("rules must have " + std::to_string(rules::RULE_WIDTH) + " columns");
+        call.within("the number of rules", call['n'], 0, INT32_MAX - 1);
+        if (!(caution > 0)) call.value_error("caution must be above 0");
+        const auto* all = reinterpret_cast<const rules::Rule*>(rows);
+        for (long i = 0; i < call['n']; ++i) check(call, all[i]);
+        release free;
+        index_ = std::make_unique<rules::Index>(steps_.get(), all, call['n'], caution);
+    }
+    void score(long threads, Given anchors, Given relations, bool tails, Given together, Given scores) const {
+        Call call("score");
+        Ids of = call.rows("anchors", anchors, "B", entities()), by = call.rows("relations", relations, "B", relation_count());
+        const auto* counts = numbers_together(call, together, "B");
+        float* out = call.tensor("scores", scores, "BN");
+        if (call['N'] != entities()) call.value_error("scores must have a column for each entity");
+        const int count = call.threads(threads);
+        release free;
+        index_->score(of, by, tails, call['B'], counts, count, out);
+    }
+    void rank(long threads, Given anchors, Given relations, Given answers, bool tails, Given starts, Given ends, Given ids,
+              Given together, Given better, Given tied) const {
+        Call call("rank");
+        Ids of = call.rows("anchors", anchors, "B", entities()), by = call.rows("relations", relations, "B", relation_count());
+        Ids wanted = call.rows("answers", answers, "B", entities());
+        const Known known(call, starts, ends, ids);
+        for (long i = 0; i < call['K']; ++i) call.within("a known id", known.ids[i], 0, entities() - 1);
+        const auto* counts = numbers_together(call, together, "Bm");
+        auto *above = call.tensor<std::int64_t>("better", better, "Bm"), *equal = call.tensor<std::int64_t>("tied", tied, "Bm");
+        const int count = call.threads(threads);
+        release free;
+        index_->rank(of, by, wanted, tails, call['B'], {known.starts, known.ends, known.ids}, counts, call['m'], count, above,
+                     equal);
+    }
+    void explain(long threads, Given triples, Given together, Given scores, Given numbers, Given confidences) const {
+        Call call("explain");
+        Ids rows = checked_triples(call, triples, "nc", entities(), relation_count());
+        const auto* counts = numbers_together(call, together, "n");
+        float *score = call.tensor("scores", scores, "n"), *sure = call.tensor("confidences", confidences, "nm");
+        auto* which = call.tensor<std::int64_t>("numbers", numbers, "nm");
+        const int count = call.threads(threads);
+        release free;
+        index_->explain(rows, call['n'], counts, call['m'], count, score, which, sure);
+    }
+
+  private:
+    nb::object owner_;
+    const PySteps& steps_;
+    std::unique_ptr<rules::Index> index_;
+
+    long entities() const { return steps_.get().entities(); }
+    long relation_count() const { return steps_.get().relations(); }
+    void check(const Call& call, const rules::Rule& rule) const {
+        const bool closed = rule.answer == rules::NONE;
+        call.within("a rule's end", rule.end, 0, (closed ? 1 : 2) * relation_count() - 1);
+        call.within("a rule's answer", rule.answer, rules::NONE, entities() - 1);
+        call.within("a rule's value", rule.value, rules::NONE, closed ? rules::NONE : entities() - 1);
+        steps_.check_body(call, rule.body);
+        if (!closed && rule.body[1] != rules::NONE) call.value_error("a rule with an answer has one step");
+        call.within("a rule's pairs", rule.pairs, 1), call.within("a rule's support", rule.support, 0, rule.pairs);
+    }
+    static const std::int32_t* numbers_together(Call& call, Given given, const char* shape) {
+        const auto* counts = call.tensor<std::int32_t>("together", given, shape);
+        long size = 1;
+        for (const char* letter = shape; *letter; ++letter) size *= call[*letter];
+        for (long i = 0; i < size; ++i) call.within("rules that count together", counts[i], 1, rules::TOP);
+        return counts;
+    }
+};
+
+void define_rules(nb::module_& module) {
+    nb::class_<PyRows>(module, "Rows").def("count", &PyRows::count).def("copy_to", &PyRows::copy_to);
+    nb::class_<PySteps>(module, "Steps")
+        .def(nb::init<Given, long, long>())
+        .def("find_bodies", &PySteps::find_bodies)
+        .def("count_bodies", &PySteps::count_bodies)
+        .def("find_constants", &PySteps::find_constants);
+    nb::class_<PyRuleIndex>(module, "RuleIndex")
+        .def(nb::init<nb::object, Given, double>())
+        .def("score", &PyRuleIndex::score)
+        .def("rank", &PyRuleIndex::rank)
+        .def("explain", &PyRuleIndex::explain);
+}
+
 // What the processor can do at best, for the benchmarks.
 void define_peak(nb::module_& module) {
     module.def("lanes", [] { return backend().lanes; });
@@ -405,5 +588,6 @@ NB_MODULE(_native, module) {
     define_distances(module);
     define_training(module);
     define_ranking(module);
+    define_rules(module);
     define_peak(module);
 }

@@ -54,6 +54,80 @@ class NativeBatch(Protocol):
         """(B,), (B, N) → (U, k), (V, w)."""
 
 
+class NativeRows(Protocol):
+    """Rows of int32 that a search has found."""
+
+    def count(self) -> int: ...
+    def copy_to(self, out: Tensor, /) -> None:
+        """out: int32, of as many rows and columns as were found."""
+
+
+class NativeSteps(Protocol):
+    """The steps of a graph, in which rules are looked for. A rule is a row of 9 columns and a body one of 3: see
+    `transher.kernels.rules`."""
+
+    def find_bodies(self, threads: int, triples: Tensor, least_support: int, fan_out: int, seed: int, /) -> NativeRows:
+        """int64 (n, 3) → 3 ends, relation, and how many of the triples the body joins."""
+
+    def count_bodies(
+        self,
+        threads: int,
+        bodies: Tensor,
+        least_support: int,
+        least_confidence: float,
+        caution: float,
+        origins: int,
+        pairs: int,
+        seed: int,
+        /,
+    ) -> NativeRows:
+        """int32 (n, 3) → rules."""
+
+    def find_constants(
+        self,
+        threads: int,
+        first: int,
+        last: int,
+        least_support: int,
+        least_confidence: float,
+        caution: float,
+        most: int,
+        /,
+    ) -> NativeRows:
+        """Rules of the ends first … last − 1, at most so many."""
+
+
+class NativeRuleIndex(Protocol):
+    """Rules in the form in which queries are answered. together: int32, from 1 to 8."""
+
+    def score(
+        self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, together: Tensor, scores: Tensor, /
+    ) -> None:
+        """int64 (B,), (B,); (B,) → (B, entities)."""
+
+    def rank(
+        self,
+        threads: int,
+        anchors: Tensor,
+        relations: Tensor,
+        answers: Tensor,
+        tails: bool,
+        starts: Tensor,
+        ends: Tensor,
+        known: Tensor,
+        together: Tensor,
+        better: Tensor,
+        tied: Tensor,
+        /,
+    ) -> None:
+        """int64 (B,), (B,), (B,); known answers as in mask_known; (B, m) → int64 (B, m), (B, m)."""
+
+    def explain(
+        self, threads: int, triples: Tensor, together: Tensor, scores: Tensor, numbers: Tensor, confidences: Tensor, /
+    ) -> None:
+        """int64 (n, 3); (n,) → (n,), int64 (n, m), (n, m)."""
+
+
 class Native(Protocol):
     """The module."""
 
@@ -172,6 +246,12 @@ class Native(Protocol):
 
     def normalise_rows(self, threads: int, rows: Tensor, out: Tensor, /) -> None:
         """(n, k) → (n, k)."""
+
+    def Steps(self, triples: Tensor, entities: int, relations: int, /) -> NativeSteps:
+        """triples: int64 (n, 3)."""
+
+    def RuleIndex(self, steps: NativeSteps, rules: Tensor, caution: float, /) -> NativeRuleIndex:
+        """rules: int32 (n, 9)."""
 
     # For the benchmarks.
     def lanes(self) -> int: ...
