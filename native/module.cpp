@@ -547,7 +547,7 @@ class PyRuleIndex {
 };
 
 void define_rules(nb::module_& module) {
-    nb::class_<PyRows>(module, "Rows").def("count", &PyRows::count).def("copy_to", &PyRows::copy_to);
+    nb::class_<PyRows>(module, "_Rows").def("count", &PyRows::count).def("copy_to", &PyRows::copy_to);
     nb::class_<PySteps>(module, "Steps")
         .def(nb::init<Given, long, long>())
         .def("find_bodies", &PySteps::find_bodies)

@@ -11,8 +11,9 @@ from typing import Any
 
 from transher.errors import UsageError, nearest
 
-# A folder with both is a run. Runs are data, and may come from anybody: no code is taken from them.
-_RUN_FILES = ("recipe.toml", "model.safetensors")
+# A folder with a recipe and what it answers from is a run. Runs are data, and may come from anybody: no code is taken
+# from them.
+_RECIPE, _ANSWERS = "recipe.toml", ("model.safetensors", "rules.parquet")
 
 
 class Extensions:
@@ -87,5 +88,5 @@ def _refuse_run_folder(module: str) -> None:
         inside = list(spec.submodule_search_locations or ())
         for place in filter(None, (spec.origin, *inside)):
             for folder in (Path(place).resolve(), *Path(place).resolve().parents):
-                if all((folder / name).is_file() for name in _RUN_FILES):
+                if (folder / _RECIPE).is_file() and any((folder / name).is_file() for name in _ANSWERS):
                     raise UsageError(f"the module '{module}' is in the run {folder}: nothing is imported from a run.")

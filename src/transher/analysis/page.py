@@ -107,7 +107,7 @@ class Section:
 def subjects(runs: Sequence[Run]) -> list[Subject]:
     """Runs by the name of their model, and of their folder where several have the same model: as much of its path as
     tells it from the others."""
-    titles = [run.scorer.model.title for run in runs]
+    titles = [run.title for run in runs]
     folders = [run.folder.resolve() for run in runs]
     labels = []
     for title, folder in zip(titles, folders, strict=True):

@@ -37,7 +37,7 @@ def record(
     evaluation = run.kept_metrics()
     if run.manifest is None or evaluation is None:
         raise UsageError(f"{run_folder} has no result to record: its training is not finished, or had no test triples.")
-    recipe, cost = run.recipe, run.manifest["cost"]
+    (embeddings, recipe), cost = run.trained("a result of the paper's tables"), run.manifest["cost"]
     benchmark = benchmark or run.graph.name
     experiment = {"benchmark": benchmark, "model": recipe.model.name, "variant": variant, "seed": recipe.training.seed}
     result = {
@@ -54,7 +54,7 @@ def record(
             "evaluation_seconds": evaluation["seconds"],
             "evaluation_elements": evaluation["overall"]["count"]
             * len(run.graph.entities)
-            * run.scorer.model.entity_width,
+            * embeddings.model.entity_width,
         },
         "recipe": recipe.model_dump(),
         **({"members": run.manifest["members"]} if "members" in run.manifest else {}),
@@ -123,7 +123,7 @@ def _elements_in_all(run: Run) -> int:
     """Those of the training, or of every training that was joined."""
     assert run.manifest is not None
     joined = [(Recipe.parse(member["recipe"]), member["cost"]) for member in run.manifest.get("members", ())]
-    trainings = joined or [(run.recipe, run.manifest["cost"])]
+    trainings = joined or [(run.trained("a result")[1], run.manifest["cost"])]
     return sum(elements(recipe, build_model(recipe.model), int(cost["steps"])) for recipe, cost in trainings)
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transher.graph.statistics import GraphStatistics
     from transher.runs.movement import UpdateReport
     from transher.runs.search import Outcome, Range
-    from transher.training.recipe import Recipe
+    from transher.training.rule_recipe import AnyRecipe
 
 # No emoji: a name may be `:smile:`, and is not to become a picture.
 OUTPUT = Console(highlight=False, emoji=False)
@@ -234,7 +234,7 @@ def print_statistics(statistics: GraphStatistics) -> None:
     )
 
 
-def print_recipe(recipe: Recipe, reason: str) -> None:
+def print_recipe(recipe: AnyRecipe, reason: str) -> None:
     """The settings of a training, a paragraph per section."""
     note(reason)
     for section, values in recipe.model_dump().items():

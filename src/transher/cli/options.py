@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from transher.graph.options import ReadingOptions
     from transher.runs.run import Run
     from transher.training.recipe import Recipe
+    from transher.training.rule_recipe import AnyRecipe
 
 
 class Failure(click.ClickException):
@@ -165,7 +166,7 @@ def _given(reading: dict[str, Any]) -> dict[str, Any]:
 def choose_recipe(
     graph: Graph, model: str | None, recipe_name: str | None, settings: tuple[str, ...], seed: int | None
 ) -> tuple[Recipe, str]:
-    """The recipe that the flags ask for, and a sentence on where it comes from."""
+    """The recipe of a training that the flags ask for, and a sentence on where it comes from."""
     from transher.training.defaults import default_recipe
     from transher.training.recipe import Recipe
 
@@ -182,6 +183,32 @@ def choose_recipe(
     if seed is not None:
         settings = (*settings, f"training.seed={seed}")
     return recipe.with_settings(settings), reason
+
+
+def choose_any_recipe(
+    graph: Graph,
+    model: str | None,
+    recipe_name: str | None,
+    settings: tuple[str, ...],
+    seed: int | None,
+    minutes: float | None,
+) -> tuple[AnyRecipe, str]:
+    """As `choose_recipe`, of rules too."""
+    from transher.models.catalogue import RULES
+    from transher.training.rule_recipe import RuleRecipe, load_recipe
+
+    given = None if recipe_name is None else load_recipe(recipe_name)
+    if model != RULES and not isinstance(given, RuleRecipe):
+        if minutes is not None:
+            raise UsageError(f"--minutes is for --model {RULES}: other models take --set training.steps=20000.")
+        return choose_recipe(graph, model, recipe_name, settings, seed)
+    if given is not None and (not isinstance(given, RuleRecipe) or model not in (None, RULES)):
+        raise UsageError(f"--model {model} contradicts the recipe {recipe_name}: leave one of them out.")
+    if minutes is not None:
+        settings = (*settings, f"mining.minutes={minutes}")
+    if seed is not None:
+        settings = (*settings, f"mining.seed={seed}")
+    return (given or RuleRecipe()).with_settings(settings), "Mining of rules; change any of these with --set:"
 
 
 def use_threads(count: int | None) -> None:

@@ -21,7 +21,7 @@ from rich.progress import (
 
 from transher.cli.display import MESSAGES
 from transher.cli.visible import shown
-from transher.training.watcher import Report, SearchWatcher, Watcher
+from transher.training.watcher import Mined, Report, SearchWatcher, Watcher
 
 
 @contextmanager
@@ -71,9 +71,9 @@ class TrainingDisplay(Watcher):
 
     def __enter__(self) -> TrainingDisplay:
         self._progress = Progress(
-            TextColumn("training"),
+            TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.completed}/{task.total} steps"),
+            TextColumn("{task.completed:.0f}/{task.total:.0f} {task.fields[unit]}"),
             TextColumn("{task.fields[numbers]}"),
             TimeElapsedColumn(),
             TextColumn("{task.fields[left]}"),
@@ -88,7 +88,7 @@ class TrainingDisplay(Watcher):
 
     def report(self, report: Report) -> None:
         if self._task is None:
-            self._task = self._progress.add_task("", total=report.steps, numbers="", left="")
+            self._task = self._progress.add_task("training", total=report.steps, unit="steps", numbers="", left="")
         self._progress.update(
             self._task,
             completed=report.step,
@@ -96,6 +96,11 @@ class TrainingDisplay(Watcher):
             left=f"{'at most ' if report.at_most else ''}{_span(report.seconds_left)} left",
             total=report.steps,
         )
+
+    def mined(self, mined: Mined) -> None:
+        if self._task is None:
+            self._task = self._progress.add_task("mining", total=mined.limit, unit="seconds", numbers="", left="")
+        self._progress.update(self._task, completed=mined.seconds, numbers=f"{mined.rules:,} rules")
 
     def noticed(self, message: str) -> None:
         self._progress.print(message, markup=False)

@@ -9,6 +9,7 @@ import click
 
 from transher.cli.options import (
     as_json,
+    choose_any_recipe,
     choose_recipe,
     load_run,
     open_graph,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 @click.argument("graph_name", metavar="GRAPH", required=False)
 @out_option("Folder for the run; new or empty.")
 @click.option("--resume", is_flag=True, help="Resume the training or update that was stopped in this folder.")
+@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long rules are mined; 10 by default.")
 @recipe_options
 @reading_options
 @threads_option
@@ -43,6 +45,7 @@ def train(
     recipe_name: str | None,
     settings: tuple[str, ...],
     resume: bool,
+    minutes: float | None,
     seed: int | None,
     threads: int | None,
     as_json: bool,
@@ -52,6 +55,8 @@ def train(
 
     Without a recipe, the settings are chosen from the graph and the model, and printed; `transher settings` says what
     each means. Ctrl-C saves; --resume continues with the graph and the recipe in the folder.
+
+    The model `rules` is mined instead: logical rules that say why, for as many --minutes as they are given.
     """
     from transher.cli.display import print_recipe
     from transher.cli.progress import TrainingDisplay
@@ -63,9 +68,9 @@ def train(
     use_threads(threads)
     with TrainingDisplay() as display:
         if resume:
-            if model or recipe_name or settings or seed is not None:
+            if model or recipe_name or settings or seed is not None or minutes is not None:
                 raise UsageError(
-                    "a training that is resumed keeps its recipe: leave --model, --recipe, --set, --seed out."
+                    "a training that is resumed keeps its recipe: leave out --model, --recipe, --set, --seed and so on."
                 )
             if graph_name is not None and not began_with(out, open_graph(graph_name, reading)):
                 raise UsageError(
@@ -79,7 +84,7 @@ def train(
                 )
             refuse_to_overwrite(out)
             graph = open_graph(graph_name, reading)
-            recipe, reason = choose_recipe(graph, model, recipe_name, settings, seed)
+            recipe, reason = choose_any_recipe(graph, model, recipe_name, settings, seed, minutes)
             print_recipe(recipe, reason)
             run = train_run(graph, out, recipe=recipe, watcher=display)
     _tell_trained(run, out, as_json)
@@ -119,7 +124,7 @@ def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json:
     run = join_runs([load_run(folder) for folder in run_folders], out)
     _tell_trained(run, out, as_json)
     if not as_json:
-        note(f"It has k = {run.recipe.model.k:,}, of {len(run_folders)} runs.")
+        note(f"It has k = {run.trained('a join')[1].model.k:,}, of {len(run_folders)} runs.")
 
 
 @click.command()

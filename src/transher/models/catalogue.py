@@ -28,6 +28,7 @@ BUILT_IN = {
     "rotate": "transher.models.rotate:RotatE",
     "seek": "transher.models.seek:SEEK",
 }
+RULES = "rules"  # no model with weights: logical rules, which are mined
 _EXTENSIONS = Extensions("model", "transher.models", BUILT_IN)
 
 
@@ -53,6 +54,8 @@ def model_class(name: str) -> type[Model]:
     """The class of a model, by its name in the catalogue, an entry point, or `package.module:Class`."""
     from transher.models.model import Model
 
+    if name == RULES:
+        raise UsageError(f"'{RULES}' are mined, and have no settings of a model with weights: use a model instead.")
     found = _EXTENSIONS.find(name)
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise UsageError(f"'{name}' is not a model: it must be a class that inherits from transher.models.Model.")
@@ -85,4 +88,4 @@ def build_model(choice: Choice) -> Model:
 
 def provenance(name: str) -> dict[str, str]:
     """Where a model comes from: its module, class, and the distribution with its version, for the run's manifest."""
-    return _EXTENSIONS.provenance(name)
+    return _EXTENSIONS.provenance("transher.rules:Rules" if name == RULES else name)

@@ -70,6 +70,11 @@ class Mining:
             self._parts = [_trimmed(np.concatenate(self._parts))]
         return self._parts[0]
 
+    @property
+    def count(self) -> int:
+        """How many rules were found so far."""
+        return sum(len(part) for part in self._parts)
+
     def advance(self) -> bool:
         """Do the next block; whether there was one."""
         if self.place.finished:

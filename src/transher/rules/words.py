@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,9 +11,44 @@ from numpy.typing import NDArray
 from transher.graph.graph import Graph
 from transher.graph.known import KnownTriples
 from transher.kernels.rules import BODY, NONE, Column
+from transher.rules.rules import Rules
 
 _VARIABLES = ("x", "z", "w")  # and y at the end
 _FOUND = 200  # paths, after which no more are looked for
+
+
+class ToldRule(NamedTuple):
+    """A rule for people and programs."""
+
+    kind: str  # "closed" or "constant"
+    relation: str
+    rule: str
+    support: int
+    pairs: int
+    sampled: bool
+    confidence: float
+
+
+def told_rules(graph: Graph, rules: Rules, relation: int | None = None, most: int = 20) -> list[ToldRule]:
+    """The most confident rules, of one relation or of all."""
+    rows, sure = rules.rows, rules.confidences
+    chosen = np.arange(len(rows))
+    if relation is not None:
+        chosen = np.flatnonzero(rows[:, Column.END] % max(1, rules.relation_count) == relation)
+    # Of equally confident ones those that hold more often first.
+    order = chosen[np.lexsort((-rows[chosen, Column.SUPPORT], -sure[chosen]))][:most]
+    return [
+        ToldRule(
+            "closed" if row[Column.ANSWER] == NONE else "constant",
+            graph.relations.label(int(row[Column.END]) % rules.relation_count),
+            rule_in_words(graph, row),
+            int(row[Column.SUPPORT]),
+            int(row[Column.PAIRS]),
+            bool(row[Column.SAMPLED]),
+            float(confidence),
+        )
+        for row, confidence in zip(rows[order], sure[order], strict=True)
+    ]
 
 
 def rule_in_words(graph: Graph, rule: Sequence[int]) -> str:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from transher.errors import UsageError
 from transher.graph.graph import Graph
 from transher.graph.loading import load_graph
-from transher.models.catalogue import DEFAULT_MODEL
+from transher.models.catalogue import DEFAULT_MODEL, RULES
 from transher.training.defaults import default_recipe
-from transher.training.recipe import Recipe
+from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
 
 # Triples in any form that `load_graph` takes.
 AnyTriples: TypeAlias = str | Path | pd.DataFrame | pa.Table | NDArray[Any] | Iterable[Sequence[object]]
@@ -27,14 +27,18 @@ def graph_from(x: Graph | AnyTriples) -> Graph:
 
 
 def recipe_from(
-    graph: Graph, model: str | None = None, settings: Settings | None = None, recipe: Recipe | str | Path | None = None
-) -> Recipe:
+    graph: Graph,
+    model: str | None = None,
+    settings: Settings | None = None,
+    recipe: AnyRecipe | str | Path | None = None,
+) -> AnyRecipe:
     """The recipe that is given, or else the one that suits the graph and the model, with `settings` put in."""
     given = () if settings is None else settings if isinstance(settings, Mapping | str) else list(settings)
+    chosen: AnyRecipe
     if recipe is None:
-        chosen = default_recipe(graph, model or DEFAULT_MODEL)
+        chosen = RuleRecipe() if model == RULES else default_recipe(graph, model or DEFAULT_MODEL)
     else:
-        chosen = recipe if isinstance(recipe, Recipe) else Recipe.load(recipe)
+        chosen = load_recipe(recipe) if isinstance(recipe, str | Path) else recipe
         if model is not None and model != chosen.model.name:
             raise UsageError(
                 f"model={model!r} contradicts recipe, which is for {chosen.model.name!r}: leave one of them out."

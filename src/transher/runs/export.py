@@ -51,8 +51,9 @@ def export(run: Run, to: Format, out: str | Path, *, answers: int = 0) -> list[P
 
 def _tables(run: Run) -> Iterator[tuple[str, Vocabulary, Rows]]:
     """Name, vocabulary and rows of entities and relations. With reciprocal relations the rows of r⁻¹ lie behind."""
-    yield "entities", run.graph.entities, run.scorer.entity_weights.numpy()
-    yield "relations", run.graph.relations, run.scorer.relation_weights.numpy()
+    embeddings, _ = run.trained("an export")
+    yield "entities", run.graph.entities, embeddings.entity_weights.numpy()
+    yield "relations", run.graph.relations, embeddings.relation_weights.numpy()
 
 
 def _labels(vocabulary: Vocabulary, rows: Rows) -> list[str]:

@@ -12,8 +12,11 @@ from transher.graph.graph import Graph
 from transher.graph.storage import save_graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
+from transher.rules.storage import RULES_FILE, load_rules
+from transher.scorer import Scorer
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.recipe import Recipe
+from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
 
 RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
 LOCK_FILE = ".lock"  # empty; held by the process that trains
@@ -41,23 +44,33 @@ def refuse_to_overwrite(folder: Path) -> None:
         raise UsageError(f"{folder} is already there and not empty. Choose a folder that is new or empty{resuming}.")
 
 
-def write_start(folder: Path, graph: Graph, recipe: Recipe) -> None:
+def write_start(folder: Path, graph: Graph, recipe: AnyRecipe) -> None:
     """What a training begins with: with these two, a folder can be resumed."""
     save_graph(graph, folder / GRAPH_FOLDER)
     recipe.save(folder / RECIPE_FILE)
 
 
-def read_recipe(folder: Path) -> Recipe:
+def read_recipe(folder: Path) -> AnyRecipe:
     path = folder / RECIPE_FILE
     if not path.is_file():
         raise TransherError(
             f"{folder} is not a run: it has no {RECIPE_FILE}. Name a folder that a training has left, "
             f"or train one: transher train GRAPH --out {folder} (in Python: transher.train)"
         )
-    return Recipe.load(path)
+    return load_recipe(path)
 
 
-def read_scorer(folder: Path, recipe: Recipe, graph: Graph) -> Embeddings:
+def scorer_file(folder: Path, recipe: AnyRecipe) -> Path:
+    """What a run answers from."""
+    return folder / (RULES_FILE if isinstance(recipe, RuleRecipe) else MODEL_FILE)
+
+
+def read_scorer(folder: Path, recipe: AnyRecipe, graph: Graph) -> Scorer:
+    """What a run answers by."""
+    return load_rules(folder, graph.trained) if isinstance(recipe, RuleRecipe) else _embeddings(folder, recipe, graph)
+
+
+def _embeddings(folder: Path, recipe: Recipe, graph: Graph) -> Embeddings:
     tensors, _ = read_tensors(folder / MODEL_FILE)
     model = build_model(recipe.model)
     relation_rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)

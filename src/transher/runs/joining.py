@@ -29,9 +29,10 @@ from transher.training.recipe import Recipe
 def join(runs: Sequence[Run], out: str | Path) -> Run:
     """One run, in the folder `out`, of several finished ones of one model on one graph; their k may differ."""
     _refuse_unlike(runs)
-    graph, recipe = runs[0].graph, joined_recipe([run.recipe for run in runs])
+    scorers, recipes = zip(*(run.trained("a join") for run in runs), strict=True)
+    graph, recipe = runs[0].graph, joined_recipe(recipes)
     model = build_model(recipe.model)
-    entities, relations = joined_tables(model, [run.scorer for run in runs])
+    entities, relations = joined_tables(model, scorers)
     members = [
         {"recipe": run.recipe.model_dump(), "cost": run.manifest["cost"], "threads": run.manifest["machine"]["threads"]}
         for run in runs
@@ -83,13 +84,13 @@ def _refuse_unlike(runs: Sequence[Run]) -> None:
         raise UsageError("it takes two runs or more to join.")
     if len({run.folder.resolve() for run in runs}) < len(runs):
         raise UsageError("a run is named twice: joined with itself it is what it was, and twice as large.")
-    first, kind = runs[0], runs[0].recipe.model
+    first, kind = runs[0], runs[0].trained("a join")[1].model
     if not model_class(kind.name).can_join():
         raise UsageError(f"{kind.name} cannot be joined: its score is not a sum over coordinates.")
     for run in runs:
         if run.manifest is None:
             raise UsageError(f"{run.folder} is not finished: train it to its end before it is joined.")
-        other = run.recipe.model
+        other = run.trained("a join")[1].model
         if (other.name, other.reciprocal, other.own) != (kind.name, kind.reciprocal, kind.own):
             raise UsageError(f"{run.folder} has another model than {first.folder}: only like can be joined.")
         # Split by split: what one was trained on must not be what the other is tested on.

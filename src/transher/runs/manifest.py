@@ -16,16 +16,20 @@ from transher.models.catalogue import provenance as model_provenance
 from transher.runs.folder import MANIFEST_FILE
 from transher.training.checkpoints import STATE_FILE
 from transher.training.loss import provenance as loss_provenance
-from transher.training.recipe import Recipe
+from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.versions import version_of
 
 FORMAT = 1
 
 
 def write_manifest(
-    folder: Path, recipe: Recipe, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
+    folder: Path, recipe: AnyRecipe, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
 ) -> None:
     """With it, the run is finished. `members` are what a joined run was made of."""
+    if isinstance(recipe, RuleRecipe):
+        made_by: dict[str, Any] = {"seed": recipe.mining.seed}
+    else:
+        made_by = {"loss": loss_provenance(recipe.training.loss), "seed": recipe.training.seed}
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
     write_json(
         folder / MANIFEST_FILE,
@@ -39,8 +43,7 @@ def write_manifest(
                 "threads": torch.get_num_threads(),
             },
             "model": model_provenance(recipe.model.name),
-            "loss": loss_provenance(recipe.training.loss),
-            "seed": recipe.training.seed,
+            **made_by,
             "cost": dict(cost),
             **({"members": list(members)} if members else {}),
             "files": {str(path.relative_to(folder)): sha256(path) for path in files},

@@ -33,19 +33,29 @@ from transher.graph.notebook import html_summary
 from transher.graph.options import ChosenColumns
 from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
-from transher.models.embeddings import Embeddings
+from transher.models.embeddings import Embeddings, embeddings_of
+from transher.rules import rules_of
 from transher.runs.arguments import AnyTriples
 from transher.runs.compare import compare
 from transher.runs.dataframes import By, embedding_frame, history_frame, metrics_frame
 from transher.runs.export import Format, export
-from transher.runs.folder import EVALUATION_FILE, GRAPH_FOLDER, RANKS_FILE, new_folder, read_recipe, read_scorer
+from transher.runs.folder import (
+    EVALUATION_FILE,
+    GRAPH_FOLDER,
+    RANKS_FILE,
+    new_folder,
+    read_recipe,
+    read_scorer,
+    scorer_file,
+)
 from transher.runs.manifest import read_manifest
 from transher.runs.movement import UpdateReport, read_movement
 from transher.runs.pictures import plot_history
 from transher.runs.questions import answer_ids, answer_table
 from transher.runs.scoring import Unknown, as_frame, score_blocks, score_frame
-from transher.training.checkpoints import MODEL_FILE
+from transher.scorer import Scorer
 from transher.training.recipe import Recipe
+from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.training.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -58,8 +68,8 @@ class Run:
 
     folder: Path
     graph: Graph
-    recipe: Recipe
-    scorer: Embeddings
+    recipe: AnyRecipe
+    scorer: Scorer
     manifest: dict[str, Any] | None  # None while the training has not come to its end
     _temporary: TemporaryDirectory[str] | None = None  # removed with the last reference to the run
 
@@ -68,18 +78,23 @@ class Run:
         metrics = self.kept_metrics() if self.manifest is not None else None
         quality = "" if metrics is None else f", test MRR {metrics['overall']['mrr']:.4f}"
         return (
-            f"<Run {str(self.folder)!r}: {self.scorer.model.title}, k={self.recipe.model.k}, {state}{quality}\n"
+            f"<Run {str(self.folder)!r}: {self._made_of}, {state}{quality}\n"
             f" on {graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations>"
         )
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        graph, steps = self.graph, self.recipe.training.steps
+        graph, recipe = self.graph, self.recipe
+        most = (
+            f"{recipe.mining.minutes:g} minutes"
+            if isinstance(recipe, RuleRecipe)
+            else f"{recipe.training.steps:,} steps"
+        )
         rows = {
             "folder": str(self.folder),
             "graph": f"{graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations",
-            "model": f"{self.scorer.model.title}, k = {self.recipe.model.k}",
-            "training": f"at most {steps:,} steps, {'unfinished' if self.manifest is None else 'finished'}",
+            "model": self._made_of,
+            "training": f"at most {most}, {'unfinished' if self.manifest is None else 'finished'}",
         }
         metrics = self.kept_metrics() if self.manifest is not None else None
         if metrics is not None:
@@ -92,6 +107,28 @@ class Run:
             head, relation, _ = graph.train[0].tolist()
             asked = f"head={graph.entities.label(head)!r}, relation={graph.relations.label(relation)!r}"
         return html_summary("Run", rows, f"run.predict({asked})")
+
+    @property
+    def title(self) -> str:
+        """What it answers by, as tables and pictures call it."""
+        found = embeddings_of(self.scorer)
+        return type(self.scorer).__name__ if found is None else found.model.title
+
+    @property
+    def _made_of(self) -> str:
+        rules, embeddings = rules_of(self.scorer), embeddings_of(self.scorer)
+        if embeddings is not None:
+            return f"{self.title}, k = {embeddings.model.k}"
+        return self.title if rules is None else f"{len(rules.rows):,} rules"
+
+    def trained(self, what: str) -> tuple[Embeddings, Recipe]:
+        """The embeddings and the recipe of their training, for what needs them; a `UsageError` where there are none."""
+        found = embeddings_of(self.scorer)
+        if found is None or isinstance(self.recipe, RuleRecipe):
+            raise UsageError(
+                f"{self.folder} has rules and no embeddings: {what} needs a run of a model with embeddings."
+            )
+        return found, self.recipe
 
     def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
         """Rank every triple of the split, now; `kept_evaluation` is what the training left."""
@@ -192,12 +229,12 @@ class Run:
     def embeddings(self) -> pd.DataFrame:
         """The entities' rows: indexed by identifier, with columns 0 to d − 1. They are the raw ones of the table, as in
         an export; what the score makes of them, as TranSHER divides an entity by its length, is left to the reader."""
-        return embedding_frame(self.graph.entities, self.scorer.entity_weights)
+        return embedding_frame(self.graph.entities, self.trained("a table of embeddings")[0].entity_weights)
 
     def relation_embeddings(self) -> pd.DataFrame:
         """The relations' rows: indexed by identifier, with columns 0 to w − 1. With reciprocal relations the rows of
         r⁻¹ follow."""
-        return embedding_frame(self.graph.relations, self.scorer.relation_weights)
+        return embedding_frame(self.graph.relations, self.trained("a table of embeddings")[0].relation_weights)
 
     def history(self) -> pd.DataFrame:
         """How the training went, a row per line of its history. `kind` is "report" (loss, lr, triples_per_second,
@@ -206,7 +243,7 @@ class Run:
 
     def plot_history(self, axes: Axes | None = None) -> Axes:
         """Draw the training's loss and validation MRR by step, on new axes unless some are given. Needs matplotlib."""
-        return plot_history(self.history(), f"{self.scorer.model.title} on {self.graph.name}", axes)
+        return plot_history(self.history(), f"{self.title} on {self.graph.name}", axes)
 
     def metrics(self, by: By | None = None, split: Split = "test") -> pd.DataFrame:
         """MRR, MR, Hits@k and the 95 % interval of the MRR: one row, or a row per side, per side and relation type, or
@@ -294,7 +331,7 @@ class Run:
                 self.answering,
                 Path(out),
                 wanted,
-                scorer_hash=sha256(self.folder / MODEL_FILE),
+                scorer_hash=sha256(scorer_file(self.folder, self.recipe)),
                 evidence=evidence,
                 overwrite=overwrite,
                 progress=progress,

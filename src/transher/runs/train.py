@@ -14,6 +14,7 @@ from transher.evaluation.calibration import calibrate
 from transher.files import alone, sweep, write_json
 from transher.graph.graph import Graph
 from transher.graph.storage import load_graph_folder
+from transher.models.embeddings import Embeddings
 from transher.runs.arguments import AnyTriples, Settings, graph_from, recipe_from
 from transher.runs.folder import (
     EVALUATION_FILE,
@@ -28,10 +29,11 @@ from transher.runs.folder import (
     write_start,
 )
 from transher.runs.manifest import write_manifest
+from transher.runs.mining import mine_to_end
 from transher.runs.movement import report_movement
 from transher.runs.run import Run, load
 from transher.training.checkpoints import STATE_FILE
-from transher.training.recipe import Recipe
+from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
 
@@ -42,7 +44,7 @@ def train(
     *,
     model: str | None = None,
     settings: Settings | None = None,
-    recipe: Recipe | str | Path | None = None,
+    recipe: AnyRecipe | str | Path | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Train on a graph and leave a run folder.
@@ -50,7 +52,7 @@ def train(
     x: a Graph, or triples in any form that `load_graph` takes: a path, a benchmark's name, a DataFrame, an Arrow table,
         an array (n, 3), an iterable of (head, relation, tail).
     out: a folder that is new or empty; without it the run lies in a temporary place, for `Run.save` to keep.
-    model: a model's name; "transher" unless given here or by `recipe`.
+    model: a model's name, or "rules"; "transher" unless given here or by `recipe`.
     settings: what differs from the recipe: `{"training.steps": 500}`, or texts as `["training.steps=500"]`.
     recipe: a Recipe, the name of one that ships with the package, or the path of a TOML file. Without it the settings
         are chosen to suit the graph and the model: see `default_recipe`.
@@ -67,11 +69,12 @@ def train(
     return train_to_end(folder, _begin(folder, graph, recipe_from(graph, model, settings, recipe)), watcher)
 
 
-def _begin(folder: Path, graph: Graph, recipe: Recipe) -> Trainer:
-    """The folder with its start. A recipe that does not fit the graph leaves none."""
+def _begin(folder: Path, graph: Graph, recipe: AnyRecipe) -> Trainer | None:
+    """The folder with its start, and what trains it where it is trained. A recipe that does not fit the graph leaves
+    none."""
     with new_folder(folder) as filling:
         write_start(filling, graph, recipe)
-        return Trainer(graph, recipe, folder)
+        return None if isinstance(recipe, RuleRecipe) else Trainer(graph, recipe, folder)
 
 
 def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
@@ -85,11 +88,14 @@ def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
 
 
 def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None) -> Run:
-    """Train and conclude what lies in a folder. Without a trainer, it is resumed from where it stands."""
+    """Train, or mine, and conclude what lies in a folder. Without a trainer, it is resumed from where it stands."""
     with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
         sweep(folder)
         if trainer is None:
             graph, recipe = load_graph_folder(folder / GRAPH_FOLDER), read_recipe(folder)
+            if isinstance(recipe, RuleRecipe):
+                conclude(folder, recipe, graph, mine_to_end(folder, graph, recipe, watcher))
+                return load(folder)
             trainer = Trainer(graph, recipe, folder, resume=(folder / STATE_FILE).is_file())
         trainer.run(watcher)
         graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
@@ -105,7 +111,7 @@ def began_with(folder: Path, graph: Graph) -> bool:
 
 
 def conclude(
-    folder: Path, recipe: Recipe, graph: Graph, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
+    folder: Path, recipe: AnyRecipe, graph: Graph, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
 ) -> None:
     """Evaluate and calibrate the weights in a folder, report how an update moved them, and write the manifest: the
     folder is a finished run."""
@@ -117,5 +123,6 @@ def conclude(
     calibration = calibrate(scorer, graph)
     if calibration is not None:
         calibration.save(folder, graph)
-    report_movement(folder, graph, scorer, recipe.training.steps)
+    if isinstance(scorer, Embeddings) and not isinstance(recipe, RuleRecipe):
+        report_movement(folder, graph, scorer, recipe.training.steps)
     write_manifest(folder, recipe, cost, members)

@@ -41,17 +41,18 @@ def update(
     """
     if run.manifest is not None and "members" in run.manifest:
         raise UsageError(f"{run.folder} was joined of other runs: update each of these, and join them again.")
+    scorer, old_recipe = run.trained("an update")
     growth = grow(run.graph, read_triples(triples))
     if not len(growth.added):
         raise UsageError("The graph has all of these triples already: there is nothing to update.")
     folder = Path(out)
     with new_folder(folder) as filling:
         tensors, progress = load_state(run.folder)
-        recipe = _short_recipe(run.recipe, steps or max(1, run.recipe.training.steps // _SHARE))
-        placed = place(run.scorer, run.graph, growth, run.recipe)
+        recipe = _short_recipe(old_recipe, steps or max(1, old_recipe.training.steps // _SHARE))
+        placed = place(scorer, run.graph, growth, old_recipe)
         write_start(filling, growth.graph, recipe)
         save_state(filling, _state(placed, tensors, growth, recipe), TrainingState(updates=progress.updates))
-        keep_before(filling, run.graph, run.scorer, growth)
+        keep_before(filling, run.graph, scorer, growth)
     updated = train_to_end(folder, Trainer(growth.graph, recipe, folder, resume=True), watcher)
     report = read_movement(folder)
     assert report is not None
@@ -80,8 +81,9 @@ def _state(placed: Embeddings, tensors: dict[str, Tensor], growth: Growth, recip
 def with_facts(run: Run, triples: pa.Table) -> Run:
     """The run as if its graph had these triples too, in memory: entities that it does not know are placed by them, and
     nothing else moves. For an answer on the spot; `update` is for keeps."""
+    scorer, recipe = run.trained("a fact on the spot")
     growth = grow(run.graph, triples)
     if growth.new_relations:
         names = growth.graph.relations.identifiers[growth.old_relations :].to_pylist()
         raise UsageError(f"The run has no relation {names[0]!r}: facts on the spot can only use those that it knows.")
-    return replace(run, graph=growth.graph, scorer=place(run.scorer, run.graph, growth, run.recipe))
+    return replace(run, graph=growth.graph, scorer=place(scorer, run.graph, growth, recipe))

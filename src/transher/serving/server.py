@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from transher.errors import UsageError
+from transher.models.embeddings import Embeddings
 from transher.runs.run import load
 
 try:
@@ -28,7 +29,9 @@ def load_explorers(folders: Sequence[Path]) -> dict[str, Explorer]:
         name = folder.resolve().name
         key = name if name not in explorers else f"{name}-{len(explorers) + 1}"
         run = load(folder)
-        explorers[key] = Explorer(key, replace(run, scorer=run.scorer.prepared()))
+        if isinstance(run.scorer, Embeddings):
+            run = replace(run, scorer=run.scorer.prepared())
+        explorers[key] = Explorer(key, run)
     return explorers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
@@ -16,7 +16,55 @@ from transher.training.recipe_files import as_toml, modernised, recipe_text, set
 from transher.training.settings import ModelSettings, Section, TrainingSettings, ValidationSettings, model_settings
 
 
-class Recipe(Section):
+class SettingsFile(Section):
+    """Settings in sections, as a file holds them."""
+
+    def setting_names(self) -> list[str]:
+        """Every setting, as `with_settings` spells it."""
+        return [f"{section}.{key}" for section, values in self.model_dump().items() for key in values]
+
+    def to_toml(self) -> str:
+        """Every setting with its value, defaults written out."""
+        return as_toml(self.model_dump())
+
+    def save(self, path: Path) -> None:
+        write_text(path, self.to_toml())
+
+    @classmethod
+    def checked(cls, values: dict[str, Any], source: str) -> Self:
+        """The settings; mistakes become one readable error."""
+        try:
+            return cls.model_validate(values)
+        except ValidationError as error:
+            reasons = "; ".join(cls._explain(item, values) for item in error.errors())
+            raise UsageError(f"{source}: {reasons}") from None
+
+    @classmethod
+    def _explain(cls, error: Any, values: dict[str, Any]) -> str:
+        key = ".".join(str(part) for part in error["loc"])
+        if error["type"] == "extra_forbidden":
+            return f"there is no setting '{key}'. {cls._meant(values)._suggest(key)}"
+        reason = (
+            str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"][0].lower() + error["msg"][1:]
+        )
+        given = "" if isinstance(error["input"], dict | Section) else f" = {error['input']!r}"
+        return f"{key}{given}: {reason}" if key else reason
+
+    def _suggest(self, key: str) -> str:
+        names = self.setting_names()
+        by_last_word = {name.partition(".")[2]: name for name in names}
+        last = key.rpartition(".")[2]
+        if last in by_last_word:
+            return f"Did you mean '{by_last_word[last]}'?"
+        return nearest(key, names) or f"Known: {', '.join(names)}"
+
+    @classmethod
+    def _meant(cls, values: dict[str, Any]) -> SettingsFile:
+        """With the settings that these values might have meant."""
+        return cls()
+
+
+class Recipe(SettingsFile):
     """Every setting of a training."""
 
     model: SerializeAsAny[ModelSettings] = Field(default_factory=ModelSettings)
@@ -51,7 +99,7 @@ class Recipe(Section):
     @classmethod
     def parse(cls, values: dict[str, Any], source: str = "recipe") -> Recipe:
         """A recipe from nested values, as this version or an earlier one writes them."""
-        return cls._checked(modernised(values), source)
+        return cls.checked(modernised(values), source)
 
     @classmethod
     def from_toml(cls, text: str, source: str = "recipe") -> Recipe:
@@ -79,52 +127,13 @@ class Recipe(Section):
         if values["model"]["name"] != self.model.name:
             for key in self.model.own.keys() - given:
                 del values["model"][key]
-        return self._checked(values, "settings")
-
-    def setting_names(self) -> list[str]:
-        """Every setting, as `with_settings` spells it."""
-        return [f"{section}.{key}" for section, values in self.model_dump().items() for key in values]
-
-    def to_toml(self) -> str:
-        """Every setting with its value, defaults written out."""
-        return as_toml(self.model_dump())
-
-    def save(self, path: Path) -> None:
-        write_text(path, self.to_toml())
+        return self.checked(values, "settings")
 
     @classmethod
-    def _checked(cls, values: dict[str, Any], source: str) -> Recipe:
-        """The recipe; mistakes become one readable error."""
+    def _meant(cls, values: dict[str, Any]) -> Recipe:
+        """With the settings that these values might have meant."""
+        name = (values.get("model") or {}).get("name", DEFAULT_MODEL)
         try:
-            return cls.model_validate(values)
-        except ValidationError as error:
-            reasons = "; ".join(cls._explain(item, values) for item in error.errors())
-            raise UsageError(f"{source}: {reasons}") from None
-
-    @classmethod
-    def _explain(cls, error: Any, values: dict[str, Any]) -> str:
-        key = ".".join(str(part) for part in error["loc"])
-        if error["type"] == "extra_forbidden":
-            return f"there is no setting '{key}'. {_of_the_same_model(values)._suggest(key)}"
-        reason = (
-            str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"][0].lower() + error["msg"][1:]
-        )
-        given = "" if isinstance(error["input"], dict | Section) else f" = {error['input']!r}"
-        return f"{key}{given}: {reason}" if key else reason
-
-    def _suggest(self, key: str) -> str:
-        names = self.setting_names()
-        by_last_word = {name.partition(".")[2]: name for name in names}
-        last = key.rpartition(".")[2]
-        if last in by_last_word:
-            return f"Did you mean '{by_last_word[last]}'?"
-        return nearest(key, names) or f"Known: {', '.join(names)}"
-
-
-def _of_the_same_model(values: dict[str, Any]) -> Recipe:
-    """A recipe with the settings that these values might have meant."""
-    name = (values.get("model") or {}).get("name", DEFAULT_MODEL)
-    try:
-        return Recipe.model_validate({"model": {"name": name}})
-    except ValidationError:  # the name is wrong, or the model has settings without a default
-        return Recipe()
+            return Recipe.model_validate({"model": {"name": name}})
+        except ValidationError:  # the name is wrong, or the model has settings without a default
+            return Recipe()

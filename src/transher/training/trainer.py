@@ -4,13 +4,9 @@ stops it."""
 from __future__ import annotations
 
 import math
-import signal
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import torch
 from torch import Tensor
@@ -35,6 +31,7 @@ from transher.training.history import History
 from transher.training.recipe import Recipe
 from transher.training.schedule import DROPS, drop_is_due, learning_rate
 from transher.training.step import TrainingStep
+from transher.training.stopping import stops_on_signals
 from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
 
@@ -86,7 +83,7 @@ class Trainer:
         losses: list[float] = []  # and triples since the last report, or since the training was resumed
         triples = 0
         try:
-            with self._stops_on_signals():
+            with stops_on_signals(self.stop):
                 while not self._done():
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
@@ -222,24 +219,6 @@ class Trainer:
             table.state = {key: tensors[f"{name}.{key}"] for key in table.state_names}
             if table.average is not None:
                 table.average = tensors.get(f"{name}.average", table.average)
-
-    @contextmanager
-    def _stops_on_signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the loop after the step at hand; a second Ctrl-C is as abrupt as ever."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self.stop()
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-        previous = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
 
 
 def trouble(progress: TrainingState, entity_count: int, ends_itself: bool) -> str:

@@ -18,8 +18,21 @@ class Report:
     at_most: bool = False  # whether the training may end sooner than after `steps`
 
 
+@dataclass(frozen=True)
+class Mined:
+    """How a mining is doing."""
+
+    blocks: int  # of work
+    rules: int
+    seconds: float
+    limit: float  # of the seconds
+
+
 class Watcher:
     """Hears of a training's progress, and does nothing with it."""
+
+    def mined(self, mined: Mined) -> None:
+        """Some more rules were looked for."""
 
     def report(self, report: Report) -> None:
         """Some more steps are done."""
