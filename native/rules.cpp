@@ -256,6 +256,14 @@ Steps::Steps(const std::int64_t* triples, long count, long entities, long relati
         if (is_first(i)) ++source_starts_[rows[i].end + 1];
     }
     std::partial_sum(starts_.begin(), starts_.end(), starts_.begin());
+    group_starts_.assign(entities + 1, 0);
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        if (is_first(i)) {
+            ++group_starts_[rows[i].source + 1];
+            group_ends_.push_back(rows[i].end), group_offsets_.push_back(static_cast<long>(i));
+        }
+    group_offsets_.push_back(static_cast<long>(rows.size()));
+    std::partial_sum(group_starts_.begin(), group_starts_.end(), group_starts_.begin());
     std::partial_sum(source_starts_.begin(), source_starts_.end(), source_starts_.begin());
     sources_.resize(source_starts_.back());
     std::vector<long> next(source_starts_.begin(), source_starts_.end() - 1);
@@ -266,10 +274,11 @@ Steps::Steps(const std::int64_t* triples, long count, long entities, long relati
 Span Steps::ends(Id entity) const { return {ends_.data() + starts_[entity], ends_.data() + starts_[entity + 1]}; }
 Span Steps::targets(Id entity) const { return {targets_.data() + starts_[entity], targets_.data() + starts_[entity + 1]}; }
 Span Steps::targets(Id entity, Id end) const {
-    const Span all = ends(entity);
-    const auto range = std::equal_range(all.first, all.last, end);
-    const Id* base = targets_.data() + starts_[entity];
-    return {base + (range.first - all.first), base + (range.second - all.first)};
+    const auto first = group_ends_.begin() + group_starts_[entity], last = group_ends_.begin() + group_starts_[entity + 1];
+    const auto place = std::lower_bound(first, last, end);
+    if (place == last || *place != end) return {nullptr, nullptr};
+    const long* offset = group_offsets_.data() + (place - group_ends_.begin());
+    return {targets_.data() + offset[0], targets_.data() + offset[1]};
 }
 Span Steps::sources(Id end) const { return {sources_.data() + source_starts_[end], sources_.data() + source_starts_[end + 1]}; }
 bool Steps::has(Id entity, Id end, Id target) const {
@@ -495,6 +504,21 @@ Index::Index(const Steps& steps, const Rule* rules, long count, double caution) 
         if (rules_[a].end != rules_[b].end) return rules_[a].end < rules_[b].end;
         return strength_[a] != strength_[b] ? strength_[a] > strength_[b] : a < b;
     });
+    for (bool tails : {false, true}) {
+        for (std::int32_t number : closed_) {
+            Branch branch{{}, number};
+            const Rule& rule = rules_[number];
+            if (tails) std::copy(rule.body, rule.body + LONGEST, branch.body);
+            else turn(steps, rule.body, length_of(rule.body), branch.body);
+            branches_[tails].push_back(branch);
+        }
+        std::sort(branches_[tails].begin(), branches_[tails].end(), [&](const Branch& a, const Branch& b) {
+            if (rules_[a.number].end != rules_[b.number].end) return rules_[a.number].end < rules_[b.number].end;
+            if (!std::equal(a.body, a.body + LONGEST, b.body))
+                return std::lexicographical_compare(a.body, a.body + LONGEST, b.body, b.body + LONGEST);
+            return a.number < b.number;
+        });
+    }
     by_answer_ = by_value_;
     std::sort(by_value_.begin(), by_value_.end(), [&](std::int32_t a, std::int32_t b) {
         const Rule &x = rules_[a], &y = rules_[b];
@@ -518,26 +542,109 @@ Span Index::answered(Id end, Id answer) const {
     return {low, std::partition_point(low, last, [&](Id number) { return rules_[number].answer == answer; })};
 }
 
-// Every rule that predicts an answer of (anchor, relation), closed ones first, the strongest first.
+namespace {
+
+// The steps from many entities by the end at which they start, of the ends that are asked for.
+class Fan {
+  public:
+    struct Bundle {
+        Id source;
+        Span targets;
+    };
+    // ends: in any order, none twice.
+    void spread(const Steps& steps, const std::vector<Id>& sources, const std::vector<Id>& ends) {
+        constexpr std::size_t FEW = 4;
+        if (by_end_.size() < ends.size()) by_end_.resize(ends.size());
+        for (std::size_t i = 0; i < ends.size(); ++i) by_end_[i].clear();
+        if (ends.size() < FEW) {
+            for (std::size_t i = 0; i < ends.size(); ++i)
+                for (Id source : sources) {
+                    const Span targets = steps.targets(source, ends[i]);
+                    if (targets.size()) by_end_[i].push_back({source, targets});
+                }
+            return;
+        }
+        place_.resize(2 * steps.relations(), NONE);
+        for (std::size_t i = 0; i < ends.size(); ++i) place_[ends[i]] = static_cast<Id>(i);
+        for (Id source : sources)
+            steps.each_end(source, [&](Id end, Span targets) {
+                if (place_[end] != NONE) by_end_[place_[end]].push_back({source, targets});
+            });
+        for (Id end : ends) place_[end] = NONE;
+    }
+    const std::vector<Bundle>& of(std::size_t place) const { return by_end_[place]; }
+
+  private:
+    std::vector<std::vector<Bundle>> by_end_;
+    std::vector<Id> place_;
+};
+
+// Runs of branches with the same end at one place of their bodies; those without one come first and are left out.
+template <class Branches>
+void split(const Branches& branches, long first, long last, int place, std::vector<Id>& ends, std::vector<long>& starts) {
+    ends.clear(), starts.clear();
+    for (long i = first; i < last; ++i) {
+        const Id end = branches[i].body[place];
+        if (end != NONE && (ends.empty() || ends.back() != end)) ends.push_back(end), starts.push_back(i);
+    }
+    starts.push_back(last);
+}
+
+}  // namespace
+
+// Closed rules that begin alike are followed together: the rules of a relation are a tree of steps.
+template <class Hit>
+void Index::fire_closed(Id anchor, Id relation, bool tails, long& hits, Hit hit) const {
+    thread_local Fan first_fan, second_fan;
+    thread_local Marks marks;
+    thread_local std::vector<Id> first_ends, second_ends, third_ends, near, middle, only;
+    thread_local std::vector<long> first_starts, second_starts, third_starts;
+    const std::vector<Branch>& branches = branches_[tails];
+    only.resize(steps_.entities());
+    split(branches, closed_starts_[relation], closed_starts_[relation + 1], 0, first_ends, first_starts);
+    for (std::size_t a = 0; a < first_ends.size() && hits < MOST_HITS; ++a) {
+        const Span first = steps_.targets(anchor, first_ends[a]);
+        if (!first.size()) continue;
+        for (long i = first_starts[a]; i < first_starts[a + 1] && branches[i].body[1] == NONE; ++i)
+            for (Id x : first) hit(x, branches[i].number), ++hits;
+        near.assign(first.first, first.last);
+        split(branches, first_starts[a], first_starts[a + 1], 1, second_ends, second_starts);
+        first_fan.spread(steps_, near, second_ends);
+        for (std::size_t b = 0; b < second_ends.size(); ++b) {
+            if (first_fan.of(b).empty()) continue;
+            middle.clear();
+            marks.fresh(steps_.entities());
+            for (const auto& [x, targets] : first_fan.of(b))
+                for (Id y : targets) {
+                    if (y == anchor) continue;
+                    if (marks.add(y)) middle.push_back(y), only[y] = x;
+                    else if (only[y] != x) only[y] = NONE;
+                }
+            for (long i = second_starts[b]; i < second_starts[b + 1] && branches[i].body[2] == NONE; ++i)
+                for (Id y : middle) hit(y, branches[i].number), ++hits;
+            split(branches, second_starts[b], second_starts[b + 1], 2, third_ends, third_starts);
+            second_fan.spread(steps_, middle, third_ends);
+            for (std::size_t c = 0; c < third_ends.size(); ++c) {
+                marks.fresh(steps_.entities());
+                for (const auto& [y, targets] : second_fan.of(c)) {
+                    // Where y was reached over one entity only, a path back to that entity would not be simple.
+                    const Id x = only[y];
+                    for (Id z : targets) {
+                        if (z == anchor || z == x || !marks.add(z)) continue;
+                        for (long i = third_starts[c]; i < third_starts[c + 1]; ++i) hit(z, branches[i].number), ++hits;
+                    }
+                }
+            }
+        }
+    }
+}
+
+// Every rule that predicts an answer of (anchor, relation).
 template <class Hit>
 void Index::fire(Id anchor, Id relation, bool tails, Hit hit) const {
-    thread_local Walk walk;
-    thread_local Marks own_ends;
-    own_ends.fresh(2 * steps_.relations());
     const Span own = steps_.ends(anchor), values = steps_.targets(anchor);
-    for (Id end : own) own_ends.add(end);
     long hits = 0;
-    for (long i = closed_starts_[relation]; i < closed_starts_[relation + 1] && hits < MOST_HITS; ++i) {
-        const Rule& rule = rules_[closed_[i]];
-        const int length = length_of(rule.body);
-        Id turned[LONGEST];
-        const Id* body = rule.body;
-        if (!tails) turn(steps_, rule.body, length, turned), body = turned;
-        if (!own_ends.has(body[0])) continue;
-        walk.follow(steps_, anchor, body, length, steps_.entities());
-        hits += static_cast<long>(walk.reached.size());
-        for (Id candidate : walk.reached) hit(candidate, closed_[i]);
-    }
+    fire_closed(anchor, relation, tails, hits, hit);
     // What the anchor's own steps say of its answers.
     const Id end = tails ? relation : steps_.turned(relation);
     const auto first = by_value_.begin() + constant_starts_[end], last = by_value_.begin() + constant_starts_[end + 1];

@@ -45,11 +45,20 @@ class Steps {
     Span targets(Id entity, Id end) const;  // of its steps of one end, ascending
     Span sources(Id end) const;             // entities with a step of this end, ascending
     bool has(Id entity, Id end, Id target) const;
+    // visit(end, targets) for each end at which steps of an entity start, ascending.
+    template <class Visit>
+    void each_end(Id entity, Visit visit) const {
+        for (long i = group_starts_[entity]; i < group_starts_[entity + 1]; ++i)
+            visit(group_ends_[i], Span{targets_.data() + group_offsets_[i], targets_.data() + group_offsets_[i + 1]});
+    }
 
   private:
     long entities_, relations_;
     std::vector<long> starts_;         // (entities + 1,)
     std::vector<Id> ends_, targets_;   // (2 n,)
+    std::vector<long> group_starts_;   // (entities + 1,), of the runs of steps from an entity at one end
+    std::vector<Id> group_ends_;
+    std::vector<long> group_offsets_;  // in targets_, and their end
     std::vector<long> source_starts_;  // (2 R + 1,)
     std::vector<Id> sources_;
 };
@@ -122,10 +131,17 @@ class Index {
     std::vector<Rule> rules_;
     std::vector<float> strength_, strength_without_;   // −log(1 − confidence), and that without the triple itself
     std::vector<std::int32_t> closed_;                 // by relation, strongest first
+    struct Branch {
+        Id body[LONGEST];
+        Id number;
+    };
+    std::vector<Branch> branches_[2];  // closed rules by relation and body as walked from a tail, and from a head
     std::vector<std::int32_t> by_value_, by_answer_;   // constant rules by end, step, value; by end, answer, step, value
     std::vector<long> closed_starts_, constant_starts_;
 
     struct Gathered;
+    template <class Hit>
+    void fire_closed(Id anchor, Id relation, bool tails, long& hits, Hit hit) const;
     template <class Hit>
     void fire(Id anchor, Id relation, bool tails, Hit hit) const;
     void gather(Id anchor, Id relation, bool tails, int kept, Gathered& into) const;
