@@ -34,7 +34,9 @@ def test_a_run_of_rules_answers_as_any_run(run: Run) -> None:
     answers = again.predict(head="e005", relation="r0", top=3)
     assert answers.iloc[0]["tail"] == "e006"
     assert len(again.score([("e005", "r0", "e006")]))
-    assert again.explain("e005", "r0", "e006").headline()
+    evidence = again.explain("e005", "r0", "e006")
+    assert evidence.rules[0].rule in ("x r0 y ⇐ y r1 x", "x r0 y ⇐ x r2 z, z r1 y", "x r0 y ⇐ x r2 z, y r0 z")
+    assert evidence.rules[0].examples
     assert len(again.complete(best=5)) <= 5
     assert "rules" in repr(again)
     assert "rules" in again._repr_html_()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -16,9 +16,13 @@ from transher.answering.paths import PathRule, path_rules
 from transher.answering.predicted import Predicted
 from transher.graph.ends import SINGLE
 from transher.graph.graph import SIDES, Graph, Side
+from transher.kernels.rules import BODY, NONE, Column
 from transher.models.embeddings import embeddings_of
+from transher.rules import Rules, rules_of, words
 
-RuleKind = Literal["symmetric", "inverse", "same pair", "composed"]
+RuleKind = Literal["symmetric", "inverse", "same pair", "composed", "constant"]
+_GROUNDINGS = 100  # of a rule that are counted, at most
+_EXAMPLES = 3
 _USED_AGAIN = 0.8  # share of answers that occur more than once from which on a new answer is held against itself
 
 
@@ -34,7 +38,8 @@ class Fact:
 
 @dataclass(frozen=True)
 class RuleEvidence:
-    """Known facts that lead from head to tail, and how often facts of these kinds go with the relation elsewhere."""
+    """Known facts that speak for the asked one, and how often facts of these kinds go with the relation elsewhere: the
+    rule holds for `support` of `pairs`, and its confidence is support / (pairs + 5)."""
 
     kind: RuleKind
     rule: str
@@ -42,7 +47,7 @@ class RuleEvidence:
     pairs: int
     confidence: float
     sampled: bool
-    paths: int  # of this kind between head and tail
+    paths: int  # of this kind for this head and tail
     examples: list[list[Fact]]
 
 
@@ -106,7 +111,7 @@ class Evidence:
             return f"{steps_in_words(best.examples[0])}; {rule_in_words(best)}"
         if self.similar:
             return f"similar to {fact_in_words(self.similar[0].fact)} ({self.similar[0].similarity:.2f})"
-        return "no path of three steps and no similar fact supports it"
+        return "no rule and no similar fact supports it"
 
 
 def fact_in_words(fact: Fact) -> str:
@@ -125,7 +130,7 @@ def explain(
     answering: Answering, asked: tuple[int, int, int], *, limit: int = 5, base_rate: float | None = None
 ) -> Evidence:
     """Evidence for and against a triple, by ids; at most `limit` entries of each kind and side."""
-    graph, relation = answering.graph, asked[1]
+    graph = answering.graph
     itself = answering.judged(np.array([asked]), base_rate)
     return Evidence(
         fact=_fact(graph, *asked),
@@ -133,7 +138,7 @@ def explain(
         probability=_probability(itself, 0),
         known=bool(itself.known[0]),
         ranks={side: answering.rank(asked, side) for side in SIDES},
-        rules=[_rule(graph, rule, relation) for rule in path_rules(graph.known, *asked) if rule.support][:limit],
+        rules=_rules(answering, asked, limit),
         similar=_similar(answering, asked, limit),
         influences=_influences(answering, asked, limit),
         alternatives=_alternatives(answering, asked, limit, base_rate),
@@ -151,18 +156,39 @@ def reasons(answering: Answering, facts: Predicted, progress: Callable[[int, int
     return found
 
 
-def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
+def _rules(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[RuleEvidence]:
+    """The strongest rules that predict the triple: those of the run, or else those counted for this triple."""
+    graph, mined = answering.graph, rules_of(answering.scorer)
+    if mined is None:
+        found = [rule for rule in path_rules(graph.known, *asked) if rule.support][:limit]
+        return [_counted(graph, rule, asked[1]) for rule in found]
+    reasons = mined.reasons(np.array([asked]), limit)
+    numbers = reasons.numbers[0, : int(reasons.counts[0])].tolist()
+    return [
+        _mined(graph, mined, number, float(sure), asked)
+        for number, sure in zip(numbers, reasons.confidences[0].tolist(), strict=False)
+    ]
+
+
+def _mined(graph: Graph, rules: Rules, number: int, confidence: float, asked: tuple[int, int, int]) -> RuleEvidence:
+    row = rules.rows[number].tolist()
+    examples = words.groundings(rules.trained, row, asked, _GROUNDINGS)
+    return RuleEvidence(
+        kind=_kind([end for end in row[BODY] if end != NONE], asked[1], len(graph.relations), row[Column.ANSWER]),
+        rule=words.rule_in_words(graph, row),
+        support=row[Column.SUPPORT],
+        pairs=row[Column.PAIRS],
+        confidence=confidence,
+        sampled=bool(row[Column.SAMPLED]),
+        paths=len(examples),
+        examples=[[_fact(graph, *triple) for triple in example] for example in examples[:_EXAMPLES]],
+    )
+
+
+def _counted(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
     count = len(graph.relations)
     ends = found.examples[0].ends
-    labels = graph.relations.labels([end % count for end in ends])
-    letters = [*"axy"[: len(ends)], "b"]
-    premises = [
-        f"{one} {label} {other}" if end < count else f"{other} {label} {one}"
-        for end, label, one, other in zip(ends, labels, letters, letters[1:], strict=False)
-    ]
-    kind: RuleKind = "composed"
-    if len(ends) == 1:
-        kind = "same pair" if ends[0] < count else "symmetric" if ends[0] - count == relation else "inverse"
+    body = [*ends, NONE, NONE][:3]
     examples = [
         [
             _fact(graph, one, end, other) if end < count else _fact(graph, other, end - count, one)
@@ -171,8 +197,8 @@ def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
         for path in found.examples
     ]
     return RuleEvidence(
-        kind=kind,
-        rule=f"{' and '.join(premises)} ⇒ a {graph.relations.label(relation)} b",
+        kind=_kind(ends, relation, count, NONE),
+        rule=words.rule_in_words(graph, [relation, NONE, *body, NONE]),
         support=found.support,
         pairs=found.pairs,
         confidence=found.confidence,
@@ -180,6 +206,16 @@ def _rule(graph: Graph, found: PathRule, relation: int) -> RuleEvidence:
         paths=found.paths,
         examples=examples,
     )
+
+
+def _kind(ends: Sequence[int], relation: int, relation_count: int, answer: int) -> RuleKind:
+    if answer != NONE:
+        return "constant"
+    if len(ends) > 1:
+        return "composed"
+    if ends[0] < relation_count:
+        return "same pair"
+    return "symmetric" if ends[0] - relation_count == relation else "inverse"
 
 
 @torch.no_grad()

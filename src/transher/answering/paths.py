@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from transher.deadline import check_deadline
 from transher.graph.known import KnownTriples
 from transher.graph.ragged import expand_ranges, ranges_of
+from transher.kernels.rules import CAUTION
 
 _FIRST_STEPS = 300  # from an entity, those to the entities with fewest neighbours: hubs explain nothing
 _SECOND_STEPS = 100_000
 _COUNTED = {1: 20, 2: 25, 3: 12}  # by length: how many kinds of paths are counted, the most frequent first
 _ORIGINS = 200  # entities from which a kind of path is followed to count how often it is right
 _JOINED = 50_000  # pairs that such a count may go through at a time
-_CAUTION = 5  # pairs added to a rule's count before rules are compared: one hit out of one is no 100 %
 
 Ids = NDArray[np.int64]
 
@@ -41,12 +41,8 @@ class PathRule(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        return self.support / self.pairs if self.pairs else 0.0
-
-    @property
-    def strength(self) -> float:
-        """Confidence with a malus for few cases, to order rules by."""
-        return self.support / (self.pairs + _CAUTION)
+        """As of mined rules: few cases do not make sure."""
+        return self.support / (self.pairs + CAUTION)
 
 
 def path_rules(known: KnownTriples, head: int, relation: int, tail: int) -> list[PathRule]:
@@ -63,7 +59,7 @@ def path_rules(known: KnownTriples, head: int, relation: int, tail: int) -> list
             ]
             support, pairs, sampled = _count(known, examples[0].ends, head, relation, tail)
             found.append(PathRule(examples, int(counts[kind]), support, pairs, sampled))
-    found.sort(key=lambda rule: (-rule.strength, len(rule.examples[0].ends), -rule.paths))
+    found.sort(key=lambda rule: (-rule.confidence, len(rule.examples[0].ends), -rule.paths))
     # Where a relation is symmetric, a path is there in every direction and says the same each time: one stays.
     kept: dict[tuple[object, ...], PathRule] = {}
     for rule in found:

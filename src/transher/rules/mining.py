@@ -20,14 +20,15 @@ from transher.kernels.rules import Column, Rows, Steps, confidences
 
 SECONDS = 600.0  # of mining, unless told otherwise
 _LEAST_SUPPORT = 3
-_LEAST_CONFIDENCE = 0.01  # of a closed rule
+_LEAST_CONFIDENCE = 0.003  # of a closed rule: where there is nothing better, weak ones order the candidates
 _LEAST_CONSTANT = 0.1  # of a rule with constants: there are far more of them
 _CONSTANT_BLOCKS = 32
 _MOST_CONSTANT = 4_000_000  # 36 bytes each, and twice that in an index
 _MOST_CLOSED = 2_000_000
 _FIRST_SAMPLE = 100  # triples of a relation in the first round; four times as many in each that follows
 _MOST_SAMPLED = 200_000  # triples in a round
-_FAN_OUT = 48
+_FAN_OUT, _WIDER, _WIDEST = 48, 1.5, 500  # in the first round, its growth from round to round, and its bound
+_ROUNDS = 20
 _BODIES = 2_000  # in a block
 _ORIGINS, _PAIRS = 300, 20_000  # of a body
 _BITS = 21  # of an end in a packed body
@@ -59,6 +60,7 @@ class Mining:
         index = trained.answers("tail")
         heads, relations = index.pairs()
         self._triples = np.stack([heads, relations, index.answers], axis=1).astype(np.int64).reshape(-1, 3)
+        self._largest_degree = int(trained.degrees.max(initial=0))
         self._steps = Steps(self._triples, self.entity_count, self.relation_count)
         self._parts = [np.empty((0, len(Column)), np.int32) if rules is None else rules]
         self._queue: Rows | None = None
@@ -122,7 +124,7 @@ class Mining:
             least_confidence=_LEAST_CONFIDENCE,
             origins=_ORIGINS,
             pairs=_PAIRS,
-            seed=self.seed,
+            seed=self.seed % (1 << 63),
         )
         self._parts.append(found)
         place.bodies += _BODIES
@@ -133,10 +135,11 @@ class Mining:
         counts = np.bincount(self._triples[:, 1], minlength=self.relation_count)
         present = int((counts > 0).sum())
         wanted = [
-            min(_FIRST_SAMPLE * 4**one, max(_FIRST_SAMPLE, _MOST_SAMPLED // max(1, present)))
+            min(_FIRST_SAMPLE * 4.0 ** max(one, 0), max(_FIRST_SAMPLE, _MOST_SAMPLED // max(1, present)))
             for one in (number - 1, number)
         ]
-        if not present or (number and (wanted[0] >= counts.max() or wanted[0] == wanted[1])):
+        saw_all = wanted[0] >= counts.max(initial=0) and self._fan_out(number - 1) >= self._largest_degree
+        if not present or number == _ROUNDS or (number and saw_all):
             return None
         keys = np.random.default_rng([self.seed, number]).random(len(self._triples))
         relations = self._triples[:, 1]
@@ -146,10 +149,17 @@ class Mining:
         chosen: NDArray[np.int64] = self._triples[order[place_in_relation < wanted[1]]]
         return chosen
 
+    def _fan_out(self, number: int) -> int:
+        """How many steps from an entity are looked at in a round."""
+        return min(_WIDEST, int(_FAN_OUT * _WIDER ** min(number, _ROUNDS)))
+
     def _bodies(self, sample: NDArray[np.int64]) -> Rows:
         """The new bodies (n, 3) that join triples of a sample, in the order in which they are counted."""
         found = self._steps.find_bodies(
-            sample, least_support=min(_LEAST_SUPPORT, len(sample)), fan_out=_FAN_OUT, seed=self.seed
+            sample,
+            least_support=_LEAST_SUPPORT,
+            fan_out=self._fan_out(self.place.round),
+            seed=(self.seed + 1_000_003 * self.place.round) % (1 << 63),
         )
         sizes = np.bincount(sample[:, 1], minlength=self.relation_count)
         shares = found[:, 4] / sizes[found[:, 3]]
