@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
 
+from transher.answering.evidence import reasons
 from transher.cli.main import main
 from transher.errors import Interrupted, UsageError
 from transher.graph.graph import Graph
@@ -88,3 +90,10 @@ def test_minutes_are_for_rules(tmp_path: Path) -> None:
     told = CliRunner().invoke(main, ["train", "world", "--minutes", "1", "--out", str(tmp_path / "run")])
     assert told.exit_code != 0
     assert not (tmp_path / "run").exists()
+
+
+def test_the_rule_behind_each_fact_is_told_in_a_sentence(run: Run, ring: Graph) -> None:
+    facts = run.answering.judged(ring.test.astype(np.int64))
+    told = reasons(run.answering, facts)
+    assert len(told) == len(ring.test)
+    assert all(" ⇐ " in sentence and " holds for " in sentence for sentence in told)

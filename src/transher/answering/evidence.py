@@ -107,8 +107,7 @@ class Evidence:
     def headline(self) -> str:
         """The strongest reason, in one sentence."""
         if self.rules:
-            best = self.rules[0]
-            return f"{steps_in_words(best.examples[0])}; {rule_in_words(best)}"
+            return reason_in_words(self.rules[0])
         if self.similar:
             return f"similar to {fact_in_words(self.similar[0].fact)} ({self.similar[0].similarity:.2f})"
         return "no rule and no similar fact supports it"
@@ -124,6 +123,10 @@ def steps_in_words(steps: list[Fact]) -> str:
 
 def rule_in_words(rule: RuleEvidence) -> str:
     return f"{rule.rule} holds for {rule.support:,} of {rule.pairs:,}{' sampled' if rule.sampled else ''} pairs"
+
+
+def reason_in_words(rule: RuleEvidence) -> str:
+    return f"{steps_in_words(rule.examples[0])}; {rule_in_words(rule)}"
 
 
 def explain(
@@ -148,9 +151,16 @@ def explain(
 
 def reasons(answering: Answering, facts: Predicted, progress: Callable[[int, int], None] | None = None) -> list[str]:
     """The strongest evidence for each fact, in a sentence."""
+    mined = rules_of(answering.scorer)
+    strongest = None if mined is None else mined.reasons(facts.triples, 1)
     found = []
     for number, (head, relation, tail) in enumerate(facts.triples.tolist(), 1):
-        found.append(explain(answering, (head, relation, tail), limit=1).headline())
+        asked = head, relation, tail
+        if mined is not None and strongest is not None and strongest.numbers[number - 1, 0] != NONE:
+            best, sure = strongest.numbers[number - 1, 0], strongest.confidences[number - 1, 0]
+            found.append(reason_in_words(_mined(answering.graph, mined, int(best), float(sure), asked)))
+        else:
+            found.append(explain(answering, asked, limit=1).headline())
         if progress is not None:
             progress(number, len(facts))
     return found
