@@ -20,7 +20,7 @@ namespace transher::rules {
 using Id = std::int32_t;
 constexpr Id NONE = -1;
 constexpr int LONGEST = 3;
-constexpr int TOP = 8;                   // strongest rules of a candidate that can count together
+constexpr int TOP = 16;                  // strongest rules of a candidate that can count together
 constexpr long MOST_RELATIONS = 1000000; // an end has 21 bits in a packed body
 
 struct Span {

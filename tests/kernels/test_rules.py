@@ -155,4 +155,4 @@ def test_ids_out_of_bounds_are_refused() -> None:
     with pytest.raises(IndexError):
         index.explain(torch.tensor([[0, RELATIONS, 1]]), torch.tensor([1]), 1)
     with pytest.raises(ValueError, match=r"rule|body"):
-        index.score(torch.tensor([0]), torch.tensor([0]), True, torch.tensor([9]))
+        index.score(torch.tensor([0]), torch.tensor([0]), True, torch.tensor([17]))

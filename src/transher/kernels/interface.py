@@ -98,7 +98,7 @@ class NativeSteps(Protocol):
 
 
 class NativeRuleIndex(Protocol):
-    """Rules in the form in which queries are answered. together: int32, from 1 to 8."""
+    """Rules in the form in which queries are answered. together: int32, from 1 to 16."""
 
     def score(
         self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, together: Tensor, scores: Tensor, /

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from transher.kernels.interface import NativeRows
 
 CAUTION = 5.0  # pairs added to those of a rule: one hit out of one is no 100 %
-TOGETHER = 8  # rules that can count together, at most
+TOGETHER = 16  # rules that can count together, at most
 NONE = -1
 
 Rows = NDArray[np.int32]

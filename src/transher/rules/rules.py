@@ -14,9 +14,9 @@ from transher.graph.known import KnownTriples
 from transher.kernels.rules import TOGETHER, Rows, RuleIndex, Steps, confidences
 from transher.scorer import Scorer, as_known, asked_columns
 
-_CHOICES = (1, 2, 3, 5, TOGETHER)  # numbers of rules that may count together
-_DEFAULT = 5  # without validation triples: the best on FB15k-237
-_SHRINKAGE = 20.0  # validation triples that all relations together count for, in the choice for one
+_CHOICES = (1, 2, 3, 5, 8, 12, TOGETHER)  # numbers of rules that may count together
+_DEFAULT = 8  # without validation triples: the best on FB15k-237
+_SHRINKAGE = 300.0  # validation triples that all relations together count for, in the choice for one
 _PAIRS_OF_QUERY = 400  # a query against all entities takes as long as so many single triples
 _AT_A_TIME = 1 << 16  # triples that are explained at a time
 
@@ -109,7 +109,7 @@ class Rules(Scorer):
             scores[~single] = super().score_triples(triples[~single], side)
         return scores
 
-    def reasons(self, triples: NDArray[np.integer], most: int = TOGETHER) -> Reasons:
+    def reasons(self, triples: NDArray[np.integer], most: int = 8) -> Reasons:
         """The `most` strongest rules that predict each of triples (n, 3), with their confidences."""
         given = torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64).reshape(-1, 3))
         found = [

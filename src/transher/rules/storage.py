@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from transher.errors import InputError
 from transher.files import replacing
 from transher.graph.known import KnownTriples
-from transher.kernels.rules import Column, Rows, confidences
+from transher.kernels.rules import TOGETHER, Column, Rows, confidences
 from transher.rules.mining import Mining, Place
 from transher.rules.rules import Rules
 
@@ -60,7 +60,7 @@ def load_rules(folder: Path, trained: KnownTriples) -> Rules:
     rows, described = _read_rules(folder, trained)
     try:
         together = np.array(described["together"], dtype=np.int32)
-        if together.shape != (trained.relation_count,) or not ((together >= 1) & (together <= 8)).all():
+        if together.shape != (trained.relation_count,) or not ((together >= 1) & (together <= TOGETHER)).all():
             raise ValueError("not a number of rules for each relation")
         return Rules(rows, trained, together)
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
