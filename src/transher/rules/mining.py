@@ -83,8 +83,8 @@ class Mining:
             return False
         started = time.monotonic()
         blocks = min(_CONSTANT_BLOCKS, 2 * self.relation_count)
-        # In turns, so that a mining that is stopped early has rules of both kinds.
-        if self.place.constants < blocks and self.place.blocks % 2 == 0:
+        # In turns, so that a mining that is stopped early has rules of both kinds; later rounds find less and less.
+        if self.place.constants < blocks and (self.place.blocks % 2 == 0 or self.place.round > 0):
             self._constants(blocks)
         elif not self._closed():
             if self.place.constants < blocks:
