@@ -50,12 +50,13 @@ def measure(settings: Settings) -> dict[str, Any]:
 
 def _finished_run(folder: Path, settings: Settings) -> dict[str, Any]:
     run = load(folder)
+    scorer, recipe = run.trained("a ranking")
     row = {
         "graph": run.graph.name,
-        "k": run.recipe.model.k,
-        "weights": f"trained for {run.recipe.training.steps} steps",
+        "k": recipe.model.k,
+        "weights": f"trained for {recipe.training.steps} steps",
     }
-    return row | _ours(run.scorer, run.graph, 1000 if settings.quick else None, settings)
+    return row | _ours(scorer, run.graph, 1000 if settings.quick else None, settings)
 
 
 def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Settings) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -61,12 +60,3 @@ def run_blocks(text: str, folder: Path) -> None:
             command = ["bash", "-euc", f'transher() {{ "$PYTHON" -m transher "$@"; }}\n{script}']
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
-
-
-@pytest.mark.parametrize("graph", ["world", "db100k"])
-def test_the_precision_of_completion_is_what_was_measured(graph: str) -> None:
-    found = json.loads((DOCS.parent / "results" / f"completion-{graph}.json").read_text("utf-8"))
-    precision, probability = found["precision"], found["mean_probability"]
-    cells = [f"{precision[best]:.2f} ({probability[best]:.2f})" for best in ("100", "300", "1000")]
-    row = [graph, f"{found['hidden']:,} of {found['hidden'] + found['left']:,}", *cells]
-    assert f"| {' | '.join(row)} |" in (DOCS / "answers.md").read_text("utf-8")

@@ -16,7 +16,7 @@ LEVELS = (
     {"graph", "kernels"},
     {"scorer"},
     {"models", "rules"},
-    {"evaluation"},  # a training validates, so that it stands on the evaluation
+    {"evaluation", "blending"},  # a training validates, so that it stands on the evaluation
     {"training"},
     {"recipes"},
     {"answering"},

@@ -19,6 +19,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 if TYPE_CHECKING:
     from transher.errors import TransherError
     from transher.graph import Graph, load_graph
+    from transher.runs.blending import blend
     from transher.runs.compare import compare
     from transher.runs.export import export
     from transher.runs.joining import join
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "transher.errors": ("TransherError",),
     "transher.graph": ("Graph", "load_graph"),
+    "transher.runs.blending": ("blend",),
     "transher.runs.compare": ("compare",),
     "transher.runs.export": ("export",),
     "transher.runs.joining": ("join",),
@@ -50,6 +52,7 @@ __all__ = [
     "Recipe",
     "Run",
     "TransherError",
+    "blend",
     "compare",
     "default_recipe",
     "export",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
 from importlib.metadata import EntryPoint, entry_points, packages_distributions, version
@@ -13,7 +14,7 @@ from transher.errors import UsageError, nearest
 
 # A folder with a recipe and what it answers from is a run. Runs are data, and may come from anybody: no code is taken
 # from them.
-_RECIPE, _ANSWERS = "recipe.toml", ("model.safetensors", "rules.parquet")
+_RECIPE, _ANSWERS = "recipe.toml", ("model.safetensors", "rules.parquet", "blend.safetensors")
 
 
 class Extensions:
@@ -54,7 +55,7 @@ class Extensions:
         published = None if name in self.built_in else self._published().get(name)
         if published is not None and published.dist is not None:
             return found | {"distribution": published.dist.name, "version": published.dist.version}
-        for distribution in packages_distributions().get(module_name.partition(".")[0], [])[:1]:
+        for distribution in _distributions().get(module_name.partition(".")[0], [])[:1]:
             found |= {"distribution": distribution, "version": version(distribution)}
         return found
 
@@ -72,6 +73,12 @@ class Extensions:
             return name
         known = f"Known: {', '.join(self.names())}; or name one of your own as package.module:name."
         raise UsageError(f"there is no {self.kind} '{name}'. {nearest(name, self.names()) or known}")
+
+
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Which distributions have each package. It reads the metadata of all that is installed, which takes a second."""
+    return packages_distributions()
 
 
 def _like(attribute: str, names: Iterable[str]) -> str:

@@ -47,6 +47,12 @@ class Scorer(ABC):
         """The scorers that this one is made of: itself, unless it blends others."""
         return (self,)
 
+    @property
+    def dense(self) -> bool:
+        """Whether any candidate costs about the same, so that all pairs of a graph can be gone through. Rules are not:
+        they follow paths."""
+        return True
+
     @abstractmethod
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given. The caller may

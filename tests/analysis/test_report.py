@@ -108,11 +108,11 @@ def test_the_reliability_section_has_what_evaluate_says_of_every_run(runs: list[
     assert section is not None
     assert section.figure is not None
     for row, axes, run in zip(section.tables[0].rows, section.figure.axes, runs, strict=False):
-        report = run.calibration_report("test")
-        errors = report.before.calibration_error, report.after.calibration_error
-        assert row[1:] == [f"{value:.4f}" for value in (*errors, report.before.brier, report.after.brier)]
+        report = run.calibration_report()
+        assert row[1] == f"{report.best[0].probability:.3f} / {report.best[0].holds:.3f}"
+        assert row[-2:] == [f"{report.shown.brier:.4f}", f"{report.former.brier:.4f}"]
         drawn = axes.collections[1].get_offsets()
-        assert np.allclose(drawn, [(bin.probability, bin.holds) for bin in report.after.bins])
+        assert np.allclose(drawn, [(bin.probability, bin.holds) for bin in report.shown.bins])
 
 
 def test_runs_without_probabilities_have_no_reliability(ring: Graph, tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class Frequency(Scorer):
 @pytest.fixture
 def run(tmp_path: Path) -> transher.Run:
     graph = random_graph(seed=2, entities=30, relations=3, count=400)
-    return transher.Run(tmp_path, graph, Recipe(), Frequency(graph), None)  # type: ignore[arg-type]
+    return transher.Run(tmp_path, graph, Recipe(), Frequency(graph), None)
 
 
 def test_it_is_evaluated(run: transher.Run) -> None:
@@ -53,7 +53,7 @@ def test_it_is_asked(run: transher.Run) -> None:
     own = np.bincount(run.graph.train[run.graph.train[:, 1] == 1, 0], minlength=30)[4]
     ids = [run.graph.entities.find(name) for name in answers["tail"]]
     assert answers["score"].tolist() == ((counts[ids] + own) / 2).tolist()
-    assert answers["score"].is_monotonic_decreasing
+    assert answers["probability"].is_monotonic_decreasing
 
 
 def test_it_is_completed(run: transher.Run) -> None:

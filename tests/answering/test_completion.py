@@ -39,28 +39,27 @@ def run(tmp_path: Path) -> transher.Run:
     return transher.Run(tmp_path, graph, Recipe(), scorer, None)
 
 
-def brute_force(run: transher.Run, base_rate: float) -> list[tuple[float, int, int, int]]:
+def brute_force(run: transher.Run, missing_share: float) -> list[float]:
+    """The log odds of all that the graph lacks, best first, one triple at a time."""
     known = {tuple(triple) for triple in run.graph.all_triples.tolist()}
     loops = {relation for head, relation, tail in known if head == tail}
-    assert run.calibration is not None
+    assert run.judge is not None
     found = []
     for relation in range(3):
         for head in range(25):
             for tail in range(25):
                 if (head, relation, tail) in known or (head == tail and relation not in loops):
                     continue
-                score = run.scorer.score_triples(torch.tensor([[head, relation, tail]]))
-                odds = run.calibration.logits(score.numpy(), relation, base_rate)
-                found.append((-float(odds[0]), head, relation, tail))
-    return sorted(found)
+                found.append(float(run.judge.log_odds(np.array([[head, relation, tail]]), missing_share)[0]))
+    return sorted(found, reverse=True)
 
 
 @pytest.mark.parametrize("best", [1, 17, 5000])
 def test_the_best_facts_are_those_of_brute_force(run: transher.Run, best: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(missing, "_SCORES", 40)  # many units, several chunks of tails
-    found = run.complete(best=best, any_entity=True, base_rate=0.1)
+    found = run.complete(best=best, any_entity=True, missing_share=0.1)
     wanted = brute_force(run, 0.1)[:best]
-    assert found["probability"].tolist() == pytest.approx([1 / (1 + np.exp(odds)) for odds, *_ in wanted], abs=1e-5)
+    assert found["probability"].tolist() == pytest.approx([1 / (1 + np.exp(-odds)) for odds in wanted], abs=1e-5)
     assert len({tuple(row) for row in found[["head", "relation", "tail"]].itertuples(index=False)}) == len(wanted)
     assert found["rank"].tolist() == list(range(1, len(wanted) + 1))
 
@@ -117,18 +116,15 @@ def test_who_has_the_only_answer_of_a_relation_gets_no_other(tmp_path: Path) -> 
     assert set(run.complete(relations=["r0"], best=5000)["head"]) <= {"e020"}
 
 
-def test_the_probability_is_that_of_a_pair_out_of_all_eligible_ones(run: transher.Run) -> None:
-    """As if the graph lacked as many facts of the relation as were held out for validation."""
-    assert run.calibration is not None
-    held_out = int((run.graph.valid[:, 1] == 1).sum())
-    pairs = int(run.graph.ends.eligible_pairs[1])
-    assert pairs > 400
-    score = run.score([("entity 3", "relation 1", "entity 4")])
-    odds = run.calibration.logits(score["score"], 1, (held_out + 0.5) / (pairs + 1))
-    assert score["probability"].tolist() == pytest.approx((1 / (1 + np.exp(-odds))).tolist())
+def test_the_more_the_graph_lacks_the_more_probable_are_its_facts(run: transher.Run) -> None:
+    asked = [("entity 3", "relation 1", "entity 4")]
+    held_out = len(run.graph.valid) / (len(run.graph.known) + len(run.graph.valid))
+    low, plain, high = (run.probabilities(asked, share).item() for share in (held_out / 9, None, 0.9))
+    assert low < plain < high
+    assert run.probabilities(asked, held_out).item() == pytest.approx(plain)
     for wrong in (0.0, 1.0, -1.0, 7.0):
-        with pytest.raises(UsageError, match="base rate"):
-            run.score([("entity 3", "relation 1", "entity 4")], base_rate=wrong)
+        with pytest.raises(UsageError, match="missing share"):
+            run.score(asked, missing_share=wrong)
 
 
 def test_a_resumed_search_finds_the_same_facts(
@@ -165,6 +161,48 @@ def test_the_state_of_another_request_is_not_used(run: transher.Run, tmp_path: P
     state.write_bytes(b"nonsense")
     with pytest.raises(InputError, match="Delete it"):
         run.complete_to_file(out, wanted_facts(run.graph, best=5), overwrite=True)
+
+
+@pytest.mark.parametrize("ending", ["tsv", "csv", "parquet", "nt"])
+def test_since_an_earlier_completion_only_the_others_are_given(
+    ending: str, run: transher.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing, "_HEADS", 4)
+    first, second = tmp_path / f"first.{ending}", tmp_path / "second.tsv"
+    run.complete_to_file(first, wanted_facts(run.graph, best=30))
+    everything = run.complete(best=70)
+    names = ["head", "relation", "tail", "probability"]
+    expected = everything[names].iloc[30:].to_numpy().tolist()
+    assert run.complete(best=40, since=first)[names].to_numpy().tolist() == expected
+    run.complete_to_file(second, wanted_facts(run.graph, best=40), since=first)
+    written = pd.read_csv(second, sep="\t")
+    assert written[names[:3]].to_numpy().tolist() == everything[names[:3]].iloc[30:].to_numpy().tolist()
+
+
+def test_a_search_since_another_file_is_another_request(
+    run: transher.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing, "_HEADS", 4)
+    first, other, out = tmp_path / "first.tsv", tmp_path / "other.tsv", tmp_path / "new.tsv"
+    wanted = wanted_facts(run.graph, best=40)
+    run.complete_to_file(first, wanted_facts(run.graph, best=30))
+    run.complete_to_file(other, wanted_facts(run.graph, best=3))
+
+    def interrupt(done: int, total: int) -> None:
+        if done > total / 2:
+            raise KeyboardInterrupt
+
+    for since, resumed in ((None, False), (other, False), (first, True)):
+        with pytest.raises(Interrupted):
+            run.complete_to_file(out, wanted, since=first, progress=interrupt)
+        assert run.complete_to_file(out, wanted, since=since, overwrite=True).resumed == resumed
+        out.unlink()
+
+
+def test_the_summary_says_how_many_facts_are_expected_to_hold(run: transher.Run, tmp_path: Path) -> None:
+    summary = run.complete_to_file(tmp_path / "facts.tsv", wanted_facts(run.graph, best=40))
+    assert summary.expected == pytest.approx(run.complete(best=40)["probability"].sum())
+    assert summary.to_dict()["expected"] == summary.expected
 
 
 def test_every_format_has_the_same_facts(run: transher.Run, tmp_path: Path) -> None:
@@ -229,4 +267,10 @@ def test_the_command_writes_facts_with_their_evidence(tmp_path: Path) -> None:
     assert again.exit_code == 2
     assert "is there already" in again.stderr
     assert out.read_bytes() == before
-    assert "5 new facts" in CliRunner().invoke(main, [*arguments, "--overwrite"]).stdout
+    told = CliRunner().invoke(main, [*arguments, "--overwrite"]).stdout
+    assert "5 new facts" in told
+    assert "of them are expected to hold" in told
+    again = CliRunner().invoke(main, [*arguments[:3], str(tmp_path / "more.tsv"), *arguments[4:], "--since", str(out)])
+    assert again.exit_code == 0, again.output
+    more = pd.read_csv(tmp_path / "more.tsv", sep="\t")
+    assert not set(zip(more["head"], more["tail"], strict=True)) & set(zip(table["head"], table["tail"], strict=True))

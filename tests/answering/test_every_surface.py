@@ -78,13 +78,16 @@ class Surfaces:
         return head, relation, tail, score, probability, bool(worth.get("known", False))
 
 
-@pytest.fixture(scope="module", params=["world", "reciprocal"])
+@pytest.fixture(scope="module", params=["world", "reciprocal", "blend"])
 def surfaces(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Surfaces:
     folder = tmp_path_factory.mktemp(request.param)
     graph = transher.load_graph("world") if request.param == "world" else random_graph(4, 40, 4, 700)
-    settings = ["model.reciprocal=true"] if request.param == "reciprocal" else []
+    settings = [] if request.param == "world" else ["model.reciprocal=true"]
     run = transher.train(graph, folder / "run", recipe=QUICK.with_settings(settings))
-    assert run.scorer.sides_differ == (request.param == "reciprocal")
+    if request.param == "blend":
+        rules = transher.train(graph, folder / "rules", model="rules", settings={"mining.minutes": 0.02})
+        run = transher.blend([run, rules], folder / "blend")
+    assert run.scorer.sides_differ == (request.param != "world")
     return Surfaces(run, folder)
 
 
@@ -102,8 +105,8 @@ def test_heads_tails_and_relations(surfaces: Surfaces) -> None:
             assert surfaces.http("predict", **given, top=TOP) == answers
             if side != "relation":
                 assert surfaces.rows(own[own["side"] == side]) == answers
-                scores = [row[3] for row in answers]
-                assert scores == sorted(scores, reverse=True)
+                probabilities = [row[4] for row in answers]
+                assert probabilities == sorted(probabilities, reverse=True)
                 ids = [surfaces.run.graph.relations.find(row[1]) for row in answers if row[0] == row[2]]
                 assert surfaces.run.graph.known.has_loops[ids].all()
     for head, relation, tail in surfaces.triples:

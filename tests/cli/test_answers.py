@@ -25,12 +25,12 @@ def test_answers_in_names(runs: tuple[Path, Path]) -> None:
     assert {"relation", "score", "rank"} <= set(relations[0])
 
 
-def test_the_base_rate_moves_probabilities_and_not_the_order(runs: tuple[Path, Path]) -> None:
+def test_the_missing_share_moves_probabilities_and_not_the_order(runs: tuple[Path, Path]) -> None:
     asked = ("predict", runs[0], "--head", "France", "--relation", "borders", "--json")
-    plain, rare = json.loads(call(*asked).stdout), json.loads(call(*asked, "--base-rate", 1e-9).stdout)
+    plain, rare = json.loads(call(*asked).stdout), json.loads(call(*asked, "--missing-share", 1e-9).stdout)
     assert [answer["tail"] for answer in plain] == [answer["tail"] for answer in rare]
     assert all(0 < few["probability"] < many["probability"] < 1 for few, many in zip(rare, plain, strict=True))
-    assert call(*asked, "--base-rate", 1.5).exit_code == 2
+    assert call(*asked, "--missing-share", 1.5).exit_code == 2
 
 
 def test_triples_from_a_file_are_scored(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ def test_a_training_takes_triples_in_any_form(form: str, tmp_path: Path) -> None
 def test_a_dataframe_becomes_a_run_in_one_call(tmp_path: Path) -> None:
     frame = pd.DataFrame(TRIPLES, columns=["head", "relation", "tail"])
     run = transher.train(frame, tmp_path / "run", model="pairre", settings=TINY)
-    assert run.scorer.model.title == "PairRE"
-    assert run.recipe.training.steps == 4
+    assert run.trained("a test")[0].model.title == "PairRE"
+    assert run.trained("a test")[1].training.steps == 4
     assert run.predict(head="a1", relation="likes")["head"].unique().tolist() == ["a1"]
 
 

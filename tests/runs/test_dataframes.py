@@ -18,15 +18,15 @@ def test_embeddings_are_indexed_by_identifier(run: transher.Run) -> None:
     assert frame.index.tolist() == run.graph.entities.identifiers.to_pylist()
     assert frame.index.name == "entity"
     assert frame.columns.equals(pd.RangeIndex(16))
-    assert np.array_equal(frame.to_numpy(), run.scorer.entity_weights.numpy())
-    assert run.relation_embeddings().to_numpy()[1].tolist() == run.scorer.relation_weights[1].tolist()
+    assert np.array_equal(frame.to_numpy(), run.trained("a test")[0].entity_weights.numpy())
+    assert run.relation_embeddings().to_numpy()[1].tolist() == run.trained("a test")[0].relation_weights[1].tolist()
 
 
 def test_writing_into_embeddings_leaves_the_model_as_it_is(run: transher.Run) -> None:
-    before = run.scorer.entity_weights.clone()
+    before = run.trained("a test")[0].entity_weights.clone()
     frame = run.embeddings()
     frame.iloc[:, :] = 0.0
-    assert run.scorer.entity_weights.equal(before)
+    assert run.trained("a test")[0].entity_weights.equal(before)
 
 
 def test_reciprocal_relations_follow_the_others(ring: Graph) -> None:

@@ -47,14 +47,14 @@ def test_it_is_resumed_to_the_same_weights(finished: transher.Run, stopped: Path
     resumed = transher.resume(stopped)
     assert resumed.manifest is not None
     assert resumed.manifest["cost"]["steps"] == 600
-    assert torch.equal(resumed.scorer.entity_weights, finished.scorer.entity_weights)
-    assert torch.equal(resumed.scorer.relation_weights, finished.scorer.relation_weights)
+    assert torch.equal(resumed.trained("a test")[0].entity_weights, finished.trained("a test")[0].entity_weights)
+    assert torch.equal(resumed.trained("a test")[0].relation_weights, finished.trained("a test")[0].relation_weights)
 
 
 def test_it_is_joined_updated_exported_and_compared(finished: transher.Run, stopped: Path, tmp_path: Path) -> None:
     resumed = transher.resume(stopped)
     joined = transher.join([finished, resumed], tmp_path / "joined")
-    assert joined.recipe.model.k == 2 * finished.recipe.model.k
+    assert joined.trained("a test")[1].model.k == 2 * finished.trained("a test")[1].model.k
     assert transher.compare(finished, resumed).difference == 0
     old = finished.graph.entities.identifiers[0].as_py()
     relation = finished.graph.relations.identifiers[0].as_py()

@@ -30,7 +30,7 @@ def run(ring: Graph, tmp_path_factory: pytest.TempPathFactory) -> transher.Run:
 
 
 def rows(run: transher.Run) -> np.ndarray[Any, np.dtype[np.float32]]:
-    return run.scorer.entity_weights.numpy()
+    return run.trained("a test")[0].entity_weights.numpy()
 
 
 def test_parquet_has_embeddings_triples_and_statistics(run: transher.Run, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_safetensors_has_both_tables(run: transher.Run, tmp_path: Path) -> None:
     export(run, "safetensors", tmp_path / "out")
     tables = load_file(tmp_path / "out" / "embeddings.safetensors")
     assert np.array_equal(tables["entities"], rows(run))
-    assert np.array_equal(tables["relations"], run.scorer.relation_weights.numpy())
+    assert np.array_equal(tables["relations"], run.trained("a test")[0].relation_weights.numpy())
 
 
 def test_answers_are_those_of_predict(run: transher.Run, tmp_path: Path) -> None:
@@ -116,4 +116,6 @@ def test_the_command_names_what_it_wrote_and_writes_over_nothing(run: transher.R
         export(run, "numpy", tmp_path / "out")
     for file in files:
         assert Path(file).read_bytes()[:1] != b"\x80"
-    assert torch.equal(run.scorer.entity_weights, transher.load(run.folder).scorer.entity_weights)
+    assert torch.equal(
+        run.trained("a test")[0].entity_weights, transher.load(run.folder).trained("a test")[0].entity_weights
+    )

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,12 @@ from tests.disk import Killed, disk, operations
 from tests.runs.test_update import NEW, towns
 
 import transher
+from transher.answering.fitting import fit_judge
+from transher.answering.judge import Judge
+from transher.blending import Weights, fitting
+from transher.blending.fitting import fit_weights
 from transher.models.embeddings import Embeddings
+from transher.runs import judging
 from transher.runs import update as updating
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
 from transher.training.placement import place
@@ -29,6 +35,32 @@ def a_quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     writes from a thread of its own, is left out."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr("transher.training.history.find_spec", lambda _: None)
+
+
+@pytest.fixture
+def judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same weights have the same judge: it is written each time, and fitted once."""
+    found: list[Judge | None] = []
+
+    def remembered(*arguments: Any, **options: Any) -> Judge | None:
+        if not found:
+            found.append(fit_judge(*arguments, **options))
+        return found[0]
+
+    monkeypatch.setattr(judging, "fit_judge", remembered)
+
+
+@pytest.fixture
+def weighed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the same members have the same weights."""
+    found: list[Weights] = []
+
+    def remembered(*arguments: Any) -> Weights:
+        if not found:
+            found.append(fit_weights(*arguments))
+        return found[0]
+
+    monkeypatch.setattr(fitting, "fit_weights", remembered)
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +116,12 @@ def assert_survives_every_kill(make: Callable[[Path], object], tmp_path: Path) -
     return folders
 
 
+@pytest.mark.usefixtures("judged_once")
 def test_a_training_killed_anywhere_ends_with_the_same_weights(tmp_path: Path) -> None:
     assert_survives_every_kill(lambda folder: transher.train(towns(), folder, recipe=TINY), tmp_path)
 
 
-@pytest.mark.usefixtures("placed_once")
+@pytest.mark.usefixtures("judged_once", "placed_once")
 def test_an_update_killed_anywhere_ends_as_one_that_was_not(run: transher.Run, tmp_path: Path) -> None:
     folders = assert_survives_every_kill(lambda folder: transher.update(run, NEW, folder), tmp_path)
     report = (tmp_path / "whole" / "run" / "update.json").read_text()
@@ -97,6 +130,7 @@ def test_an_update_killed_anywhere_ends_as_one_that_was_not(run: transher.Run, t
         assert not (folder / "before_update.safetensors").exists()
 
 
+@pytest.mark.usefixtures("judged_once")
 def test_a_folder_without_space_is_no_folder_or_can_be_resumed(tmp_path: Path) -> None:
     whole = tmp_path / "whole" / "run"
     count = operations(tmp_path, lambda: transher.train(towns(), whole, recipe=TINY))
@@ -118,13 +152,15 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> transher.Run:
     return transher.train(towns(), tmp_path_factory.mktemp("runs") / "other", recipe=recipe)
 
 
+@pytest.mark.usefixtures("judged_once", "weighed_once")
 @pytest.mark.parametrize("how", ["kill_at", "full_at"])
-@pytest.mark.parametrize("what", ["join", "export", "save"])
+@pytest.mark.parametrize("what", ["join", "blend", "export", "save"])
 def test_what_is_made_at_once_is_absent_or_whole(
     what: str, how: str, run: transher.Run, other: transher.Run, tmp_path: Path
 ) -> None:
     works: dict[str, Callable[[Path], object]] = {
         "join": lambda out: transher.join([run, other], out),
+        "blend": lambda out: transher.blend([run, other], out),
         "export": lambda out: transher.export(run, "parquet", out),
         "save": run.save,
     }

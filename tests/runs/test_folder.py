@@ -20,7 +20,9 @@ def test_the_folder_is_what_the_design_says(run: transher.Run) -> None:
         "history.jsonl",
         "evaluation.json",
         "ranks.parquet",
-        "calibration.json",
+        "judge.json",
+        "judge.safetensors",
+        "rules.parquet",
         "manifest.json",
     }
 

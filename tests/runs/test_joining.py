@@ -72,8 +72,8 @@ def test_the_joined_score_is_the_mean_of_the_members(name: str, widths: list[int
 
 def test_a_joined_run_is_a_run(runs: list[transher.Run], tmp_path: Path) -> None:
     joined = join(runs, tmp_path / "joined")
-    assert joined.recipe.model.k == 20
-    assert joined.recipe.model.gamma == 7.0
+    assert joined.trained("a test")[1].model.k == 20
+    assert joined.trained("a test")[1].model.gamma == 7.0
     assert joined.manifest is not None
     costs = [run.manifest["cost"] for run in runs]  # type: ignore[index]
     assert joined.manifest["cost"]["seconds"] == pytest.approx(sum(cost["seconds"] for cost in costs))

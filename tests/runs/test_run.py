@@ -17,7 +17,7 @@ from transher.graph.graph import Graph
 
 def test_a_loaded_run_answers_as_the_trained_one(run: transher.Run) -> None:
     again = transher.load(run.folder)
-    assert torch.equal(again.scorer.entity_weights, run.scorer.entity_weights)
+    assert torch.equal(again.trained("a test")[0].entity_weights, run.trained("a test")[0].entity_weights)
     pd.testing.assert_frame_equal(again.predict(head="e010", relation="r0"), run.predict(head="e010", relation="r0"))
     assert again.recipe == QUICK
     assert again.evaluate().overall.mrr == run.evaluate().overall.mrr == run.kept_metrics()["overall"]["mrr"]  # type: ignore[index]
@@ -45,7 +45,7 @@ def test_a_run_is_shown_on_two_lines(run: transher.Run, copy: Path) -> None:
     lines = repr(run).splitlines()
     assert len(lines) == 2
     assert str(run.folder) in lines[0]
-    assert "TranSHER, k=16, finished, test MRR" in lines[0]
+    assert "TranSHER, k = 16, finished, test MRR" in lines[0]
     assert "small: 60 entities, 3 relations" in lines[1]
     (copy / "manifest.json").unlink()
     assert "unfinished" in repr(transher.load(copy))
@@ -97,7 +97,9 @@ def test_a_run_exports_itself(run: transher.Run, tmp_path: Path) -> None:
 def test_a_run_without_a_place_can_be_saved(ring: Graph, tmp_path: Path) -> None:
     run = transher.train(ring, recipe=QUICK.with_settings(["training.steps=20"]))
     saved = run.save(tmp_path / "kept")
-    assert torch.equal(transher.load(tmp_path / "kept").scorer.entity_weights, run.scorer.entity_weights)
+    assert torch.equal(
+        transher.load(tmp_path / "kept").trained("a test")[0].entity_weights, run.trained("a test")[0].entity_weights
+    )
     assert saved.folder == tmp_path / "kept"
     with pytest.raises(UsageError, match="already there"):
         run.save(tmp_path / "kept")
@@ -114,25 +116,29 @@ def test_an_unfinished_run_answers_from_its_best_weights(copy: Path, run: transh
     (copy / "manifest.json").unlink()
     unfinished = transher.load(copy)
     assert unfinished.manifest is None
-    assert torch.equal(unfinished.scorer.entity_weights, run.scorer.entity_weights)
+    assert torch.equal(unfinished.trained("a test")[0].entity_weights, run.trained("a test")[0].entity_weights)
+
+
+JUDGE_FILES = ("judge.json", "judge.safetensors", "rules.parquet")
 
 
 @pytest.fixture
 def of_an_earlier_version(copy: Path) -> Path:
-    """A finished run from before calibrations were stored."""
+    """A finished run from before judges were stored."""
     manifest = json.loads((copy / "manifest.json").read_text())
-    del manifest["files"]["calibration.json"]
+    for name in JUDGE_FILES:
+        manifest["files"].pop(name, None)
+        (copy / name).unlink()
     (copy / "manifest.json").write_text(json.dumps(manifest))
-    (copy / "calibration.json").unlink()
     return copy
 
 
-def test_a_run_of_an_earlier_version_is_calibrated_once(
+def test_a_run_of_an_earlier_version_gets_a_judge_once(
     of_an_earlier_version: Path, run: transher.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = transher.load(of_an_earlier_version).predict(head="e010", relation="r0")
-    assert (of_an_earlier_version / "calibration.json").read_bytes() == (run.folder / "calibration.json").read_bytes()
-    monkeypatch.delattr("transher.runs.run.calibrate")
+    assert (of_an_earlier_version / "judge.json").read_bytes() == (run.folder / "judge.json").read_bytes()
+    monkeypatch.delattr("transher.runs.run.fitted_judge")
     pd.testing.assert_frame_equal(transher.load(of_an_earlier_version).predict(head="e010", relation="r0"), first)
 
 
@@ -144,18 +150,18 @@ def test_a_run_that_cannot_be_written_to_has_probabilities_all_the_same(
 
     monkeypatch.setattr("transher.files.os.replace", refuse)
     assert "probability" in transher.load(of_an_earlier_version).predict(head="e010", relation="r0")
-    assert not list(of_an_earlier_version.glob("*calibration*"))
+    assert not [path for path in of_an_earlier_version.rglob("*") if path.name in JUDGE_FILES]
 
 
-def test_the_calibration_of_an_unfinished_run_is_not_kept(of_an_earlier_version: Path) -> None:
+def test_the_judge_of_an_unfinished_run_is_not_kept(of_an_earlier_version: Path) -> None:
     (of_an_earlier_version / "manifest.json").unlink()
-    assert transher.load(of_an_earlier_version).calibration is not None
-    assert not (of_an_earlier_version / "calibration.json").exists()
+    assert transher.load(of_an_earlier_version).judge is not None
+    assert not [path for path in of_an_earlier_version.iterdir() if path.name in JUDGE_FILES]
 
 
 def test_answers_are_best_first_and_marked_or_hidden_when_known(run: transher.Run) -> None:
     marked = run.predict(head="e010", relation="r0", top=60)
-    assert list(marked["score"]) == sorted(marked["score"], reverse=True)
+    assert list(marked["probability"]) == sorted(marked["probability"], reverse=True)
     assert marked["tail"][marked["known"]].tolist() == ["e011"]
     hidden = run.predict(head="e010", relation="r0", top=60, known="hide")
     assert hidden["tail"].tolist() == [tail for tail in marked["tail"] if tail != "e011"]

@@ -30,7 +30,9 @@ def test_a_training_that_came_to_no_checkpoint_begins_again(copy: Path, run: tra
     for path in copy.iterdir():
         if path.name not in ("recipe.toml", "graph", "history.jsonl"):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    assert torch.equal(transher.resume(copy).scorer.entity_weights, run.scorer.entity_weights)
+    assert torch.equal(
+        transher.resume(copy).trained("a test")[0].entity_weights, run.trained("a test")[0].entity_weights
+    )
 
 
 def test_a_training_is_resumed_by_one_process_at_a_time(ring: Graph, tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_new_entities_get_the_type_of_those_in_their_place() -> None:
 def test_an_update_keeps_old_rows_in_place_and_answers_about_new_ones(run: transher.Run, tmp_path: Path) -> None:
     updated, report = update(run, NEW, tmp_path / "new", steps=20)
     assert (report.added, report.new_entities, report.new_relations, report.steps) == (3, 2, 1, 20)
+    assert report.row_similarity is not None
     assert report.row_similarity > 0.98
     assert report.mrr_before == pytest.approx(run.evaluate().overall.mrr)
     assert report.mrr_after is not None
@@ -122,7 +123,7 @@ def test_the_optimiser_goes_on_where_it_was(run: transher.Run, tmp_path: Path, m
     assert torch.equal(new["entities.m"][:count], old["entities.m"])
     assert torch.equal(new["relations.v"][:2], old["relations.v"])
     assert not new["entities.m"][count:].any()
-    assert torch.equal(new["entities"][:count], run.scorer.entity_weights)
+    assert torch.equal(new["entities"][:count], run.trained("a test")[0].entity_weights)
     assert (started.step, started.updates) == (0, progress.updates)
 
 
@@ -131,21 +132,21 @@ def test_reciprocal_relations_keep_their_rows(tmp_path: Path) -> None:
         towns(), tmp_path / "old", recipe=QUICK.with_settings(["model.reciprocal=true", "training.steps=40"])
     )
     placed = grow(run.graph, NEW)
-    scorer = place(run.scorer, run.graph, placed, run.recipe, steps=3)
+    scorer = place(run.trained("a test")[0], run.graph, placed, run.trained("a test")[1], steps=3)
     assert len(scorer.relation_weights) == 6
-    assert torch.equal(scorer.relation_weights[[0, 1, 3, 4]], run.scorer.relation_weights)
+    assert torch.equal(scorer.relation_weights[[0, 1, 3, 4]], run.trained("a test")[0].relation_weights)
     updated, _ = update(run, NEW, tmp_path / "new", steps=5)
     assert updated.scorer.relation_count == 3
 
 
 def test_an_unknown_entity_is_placed_by_its_facts_and_nothing_else_moves(run: transher.Run) -> None:
-    before = run.scorer.entity_weights.clone()
+    before = run.trained("a test")[0].entity_weights.clone()
     placed = with_facts(run, table(("somewhere", "r0", "e050")))
     assert placed.predict(head="somewhere", relation="r1", top=1)["tail"].tolist() == ["e054"]
     assert placed.predict(head="somewhere", relation="r0", top=1)["known"].tolist() == [True]
-    assert torch.equal(placed.scorer.entity_weights[:-1], before)
-    assert torch.equal(run.scorer.entity_weights, before)
-    assert torch.equal(placed.scorer.relation_weights, run.scorer.relation_weights)
+    assert torch.equal(placed.trained("a test")[0].entity_weights[:-1], before)
+    assert torch.equal(run.trained("a test")[0].entity_weights, before)
+    assert torch.equal(placed.trained("a test")[0].relation_weights, run.trained("a test")[0].relation_weights)
 
 
 def test_mistakes_are_told(run: transher.Run, tmp_path: Path) -> None:

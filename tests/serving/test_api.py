@@ -98,41 +98,41 @@ def test_an_entity_is_no_answer_to_a_question_about_itself(client: Client, world
     assert name not in [fact["tail"]["identifier"] for fact in answers]
 
 
-def test_the_base_rate_over_http_is_that_of_the_run(client: Client, world_run: Path) -> None:
+def test_the_missing_share_over_http_is_that_of_the_run(client: Client, world_run: Path) -> None:
     from transher import load
 
     run = load(world_run)
     questions: list[dict[str, Any]] = [{"head": "France", "relation": "borders"}, {"head": "France", "tail": "Europe"}]
     for question in questions:
-        for base_rate in (0.001, 0.9):
-            expected = run.predict(**question, base_rate=base_rate)["probability"].tolist()
-            query = question | {"base_rate": base_rate}
+        for missing_share in (0.001, 0.9):
+            expected = run.predict(**question, missing_share=missing_share)["probability"].tolist()
+            query = question | {"missing_share": missing_share}
             (batch,) = client.post(f"{RUN}/batch", json={"queries": [query]}).json()["answers"]
             for found in (client.get(f"{RUN}/predict", params=query).json(), batch):
                 assert [fact["probability"] for fact in found["answers"]] == pytest.approx(expected, abs=1e-6)
     triple = {"head": "France", "relation": "borders", "tail": "Spain"}
-    expected = run.probabilities([tuple(triple.values())], base_rate=0.9)[0]
-    query = triple | {"base_rate": 0.9}
+    expected = run.probabilities([tuple(triple.values())], missing_share=0.9)[0]
+    query = triple | {"missing_share": 0.9}
     scored = client.get(f"{RUN}/score", params=query).json()["answers"][0]
     assert scored["probability"] == pytest.approx(expected, abs=1e-6)
     assert client.get(f"{RUN}/explain", params=query).json()["probability"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_questions_of_one_batch_keep_their_own_base_rates(client: Client) -> None:
-    queries = [{"head": "France", "relation": "borders", "base_rate": rate} for rate in (1e-9, None, 0.9)]
+def test_questions_of_one_batch_keep_their_own_missing_shares(client: Client) -> None:
+    queries = [{"head": "France", "relation": "borders", "missing_share": share} for share in (1e-9, None, 0.9)]
     answers = client.post(f"{RUN}/batch", json={"queries": queries}).json()["answers"]
     low, plain, high = (answer["answers"][0]["probability"] for answer in answers)
     assert low < plain < high
 
 
-@pytest.mark.parametrize("base_rate", ["0", "1", "-0.5", "7", "nan", "inf", "some"])
-def test_a_base_rate_lies_between_nothing_and_everything(client: Client, base_rate: str) -> None:
+@pytest.mark.parametrize("missing_share", ["0", "1", "-0.5", "7", "nan", "inf", "some"])
+def test_a_missing_share_lies_between_nothing_and_everything(client: Client, missing_share: str) -> None:
     triple = {"head": "France", "relation": "borders", "tail": "Spain"}
     for path, query in (("predict", {"head": "France", "relation": "borders"}), ("score", triple), ("explain", triple)):
-        response = client.get(f"{RUN}/{path}", params=query | {"base_rate": base_rate})
+        response = client.get(f"{RUN}/{path}", params=query | {"missing_share": missing_share})
         assert response.status_code == 422
-        assert "base_rate" in response.json()["reason"]
-    assert client.post(f"{RUN}/batch", json={"queries": [triple | {"base_rate": base_rate}]}).status_code == 422
+        assert "missing_share" in response.json()["reason"]
+    assert client.post(f"{RUN}/batch", json={"queries": [triple | {"missing_share": missing_share}]}).status_code == 422
 
 
 def test_heads_and_relations_can_be_asked_for(client: Client) -> None:

@@ -88,23 +88,23 @@ def test_two_runs_answer_side_by_side_each_under_its_name_and_in_its_own_way(pag
     assert first != second
 
 
-def test_a_base_rate_moves_the_probabilities_and_is_kept_by_the_address(page: Any) -> None:
+def test_a_missing_share_moves_the_probabilities_and_is_kept_by_the_address(page: Any) -> None:
     page.goto("/#/ask?head=country/FR&relation=borders&tail=country/ES")
     probability = page.locator(".facts .value").first
     expect(probability).to_have_text(re.compile(r"\d %"))
     before = probability.inner_text()
-    field = page.get_by_label("of 100 such facts")
+    field = page.get_by_label("the graph lacks about")
     field.fill("95")
     field.press("Enter")
     expect(probability).not_to_have_text(before)
     after = probability.inner_text()
-    assert "base_rate=0.95" in page.url
+    assert "missing_share=0.95" in page.url
     page.reload()
     expect(probability).to_have_text(after)
     expect(field).to_have_value("95")
     field.fill("100")
     field.press("Enter")
-    assert "base_rate=0.95" in page.url  # certainty is no share to start from
+    assert "missing_share=0.95" in page.url  # a graph that lacks all has nothing to go by
 
 
 def test_a_question_is_asked_answered_by_two_runs_and_explained(page: Any) -> None:

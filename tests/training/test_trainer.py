@@ -288,5 +288,5 @@ def test_gradients_are_recorded_at_the_start_of_each_epoch_when_asked(ring: Grap
     trainer = Trainer(ring, Recipe().with_settings(asked), tmp_path)
     trainer.run()
     lines = [line for line in read_history(tmp_path) if line["kind"] == "gradients"]
-    assert [line["step"] for line in lines] == list(range(1, 26, 2 * trainer.batches.per_epoch))
+    assert [line["step"] for line in lines] == list(range(1, 26, trainer.batches.steps_per_epoch))
     assert all(line["entities"] > 0 and line["relations"] > 0 for line in lines)

@@ -21,7 +21,7 @@ def map_section(subjects: Sequence[Subject]) -> Section:
     """The first run's entities by their first two principal components."""
     subject = subjects[0]
     graph = subject.run.graph
-    components = PrincipalComponents(subject.run.trained("a report")[0])
+    components = PrincipalComponents(subject.run.vectors("a report")[0])
     groups, names, what = entity_groups(graph).largest(GROUPS)
     chosen = np.random.default_rng(0).permutation(len(groups))[:_POINTS]
     points, share = components.place(np.arange(len(groups))), components.shares

@@ -38,7 +38,7 @@ class Example:
 def parameters(subject: Subject) -> Vectors | None:
     """(relations, k, 3); None for models without r^H and r^T, or with reciprocal relations, where a head is asked for
     through another row."""
-    scorer, _ = subject.run.trained("a report")
+    scorer, _ = subject.run.vectors("a report")
     rows = scorer.relation_weights.double()
     scales, translation = scorer.model.scales(rows), scorer.model.translation(rows)
     if scales is None or scorer.reciprocal:

@@ -1,4 +1,4 @@
-"""How far the probabilities of the runs can be trusted: the reliability diagram before and after calibration."""
+"""How far the probabilities of the runs can be trusted: the reliability diagram of what people are shown."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from collections.abc import Sequence
 from matplotlib.axes import Axes
 
 from transher.analysis.page import COLOURS, GREY, MARKERS, PALE, Cells, Section, Subject, as_drawn, canvas
-from transher.evaluation.reliability import CalibrationReport, Reliability
+from transher.answering.trials import BEST, CalibrationReport
+from transher.evaluation.reliability import Reliability
 
 _COLUMNS = 3
 _DOTS = 20.0, 140.0  # smallest and largest, in square points
 
 
 def reliability_section(subjects: Sequence[Subject]) -> Section | None:
-    """Share of test triples that hold against the probability that they were given; None without calibration."""
+    """Share of facts that hold against the probability that they were given, tried on the test triples; None where no
+    run has a judge and test triples."""
     judged = [
-        (subject.label, subject.run.calibration_report("test"))
+        (subject.label, subject.run.calibration_report())
         for subject in subjects
-        if subject.run.calibration is not None
+        if subject.run.judge is not None and len(subject.run.graph.test)
     ]
     if not judged:
         return None
@@ -30,15 +32,15 @@ def reliability_section(subjects: Sequence[Subject]) -> Section | None:
         axis.set(title=as_drawn(label), ylabel="share that holds" if place % columns == 0 else "")
     for unused in axes[len(judged) :]:
         unused.set_axis_off()
-    first = judged[0][1]
-    headers = ["", "calibration error before", "after", "Brier score before", "after"]
+    headers = ["", *(f"best {count:,}" for count in BEST), "first three answers", "Brier score", "by Platt's method"]
     return Section(
         "reliability",
         "How far probabilities can be trusted",
-        f"Test triples and {first.negatives_per_side} drawn ones on either side of each; {first.base_rate:.1%} of all "
-        "hold. On the diagonal a probability is right, below it is too high. Before is σ(score), after is calibrated "
-        "for this share of triples that hold; larger dots stand for more triples. The calibration error is the mean "
-        "distance from the diagonal, the Brier score the mean squared error; lower is better.",
+        "The test triples are hidden, and the run names the facts that it believes in: the best 10,000 of a completion "
+        "and the first three answers to random queries. On the diagonal a probability is right, below it is too high; "
+        "larger dots stand for more facts. Platt's method on drawn corruptions is shown beside. "
+        "The table has mean probability / share that holds, and the Brier score, the mean squared error, of both. Only "
+        "test triples count as right, so shares are lower bounds.",
         figure,
         [Cells(headers, [_figures(label, report) for label, report in judged])],
     )
@@ -46,8 +48,8 @@ def reliability_section(subjects: Sequence[Subject]) -> Section | None:
 
 def _diagram(axis: Axes, report: CalibrationReport, colour: str) -> None:
     axis.plot([0, 1], [0, 1], color=PALE, linewidth=1.5, zorder=0)
-    _dots(axis, report.before, GREY, MARKERS[1], "before")
-    _dots(axis, report.after, colour, MARKERS[0], "after")
+    _dots(axis, report.former, GREY, MARKERS[1], "Platt's method")
+    _dots(axis, report.shown, colour, MARKERS[0], "judge")
     axis.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel="probability given", aspect="equal")
     axis.legend(loc="best")
 
@@ -63,5 +65,6 @@ def _dots(axis: Axes, found: Reliability, colour: str, marker: str, label: str) 
 
 
 def _figures(label: str, report: CalibrationReport) -> list[str]:
-    errors = (report.before.calibration_error, report.after.calibration_error)
-    return [label, *(f"{value:.4f}" for value in (*errors, report.before.brier, report.after.brier))]
+    promises = [*report.best, report.first_answers]
+    shares = [f"{promise.probability:.3f} / {promise.holds:.3f}" for promise in promises]
+    return [label, *shares, f"{report.shown.brier:.4f}", f"{report.former.brier:.4f}"]

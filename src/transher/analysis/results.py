@@ -124,14 +124,17 @@ def _elements_in_all(run: Run) -> int:
     assert run.manifest is not None
     joined = [(Recipe.parse(member["recipe"]), member["cost"]) for member in run.manifest.get("members", ())]
     trainings = joined or [(run.trained("a result")[1], run.manifest["cost"])]
-    return sum(elements(recipe, build_model(recipe.model), int(cost["steps"])) for recipe, cost in trainings)
+    entities = len(run.graph.entities)
+    return sum(elements(recipe, build_model(recipe.model), int(cost["steps"]), entities) for recipe, cost in trainings)
 
 
-def elements(recipe: Recipe, model: Model, steps: int) -> int:
+def elements(recipe: Recipe, model: Model, steps: int, entity_count: int) -> int:
     """How many |q − s∘e| or q·e a training computes: steps · positives · (negatives + 1) · width, twice, since the
-    gradient passes over each again."""
+    gradient passes over each again. With all entities as negatives it is an upper bound, since the positives of a
+    query share them."""
     training = recipe.training
-    return 2 * steps * training.batch * (training.negatives + 1) * model.entity_width
+    negatives = entity_count if training.negatives == "all" else training.negatives
+    return 2 * steps * training.batch * (negatives + 1) * model.entity_width
 
 
 def machine() -> dict[str, Any]:

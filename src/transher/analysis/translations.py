@@ -19,7 +19,7 @@ SYMMETRIC = 0.5  # a relation is, from this share of triples with their mirror i
 
 def translation_rows(subject: Subject) -> NDArray[np.float32] | None:
     """B_r of each relation (relations, k); None where the model has none. Reciprocal rows are left out."""
-    scorer, _ = subject.run.trained("a report")
+    scorer, _ = subject.run.vectors("a report")
     rows = scorer.model.translation(scorer.relation_weights[: scorer.relation_count])
     return None if rows is None else rows.numpy()
 
@@ -70,7 +70,7 @@ def norm_section(subjects: Sequence[Subject]) -> Section | None:
     subject, rows = _first_with_translations(subjects)
     if subject is None or rows is None:
         return None
-    graph, gamma = subject.run.graph, subject.run.trained("a report")[1].model.gamma
+    graph, gamma = subject.run.graph, subject.run.vectors("a report")[1].model.gamma
     norms = np.abs(rows).sum(1)
     types = relation_types(graph)
     frequency = np.bincount(graph.train[:, 1], minlength=len(graph.relations))

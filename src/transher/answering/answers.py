@@ -2,13 +2,13 @@
 
 The score and the probability of a triple depend on the triple alone: they are the same whether its head, its tail or
 its relation was asked for, alone or among others. The scorer proposes candidates for the side that is asked; then every
-candidate gets its own score (`Scorer.score`), by which answers are ordered.
+candidate gets its own score (`Scorer.score`) and its probability (`transher.answering.judge`), by which answers are
+ordered; without a judge they are ordered by score.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -19,18 +19,18 @@ from transher.answering.judge import Judge
 from transher.answering.predicted import Predicted
 from transher.deadline import check_deadline, slices
 from transher.errors import UsageError
-from transher.evaluation.calibration import Calibration
 from transher.graph.graph import Graph, Side
 from transher.graph.known import KnownTriples
 from transher.models.embeddings import embeddings_of
+from transher.rules import Rules, rules_of
 from transher.scorer import Scorer, as_known
 
 Ids = NDArray[np.integer]
 WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
 
-# Candidates beyond those that are asked for: the scorer's order and that of the triples' own scores may differ in the
-# last digits, and where the sides differ, by more.
-_MORE, _MORE_OF_TWO_SIDES = 6, 112
+# Candidates beyond those that are asked for: the judge's order is not the scorer's.
+_MORE = 54
+_RANKED = 64  # answers among which a rank is by probability
 
 
 class Question(NamedTuple):
@@ -41,27 +41,29 @@ class Question(NamedTuple):
     tail: int | None
     top: int = 10
     known: WhatIsKnown = "mark"
-    base_rate: float | None = None
+    missing_share: float | None = None
 
 
 class Answering:
-    """A scorer, its graph and its calibration: all that is needed to answer."""
+    """A scorer, its graph and its judge: all that is needed to answer. There is no judge where nothing was held out to
+    fit one on."""
 
-    def __init__(self, scorer: Scorer, graph: Graph, calibration: Calibration | None) -> None:
-        self.scorer, self.graph = scorer, graph
-        self._calibration = calibration
+    def __init__(self, scorer: Scorer, graph: Graph, judge: Judge | None) -> None:
+        self.scorer, self.graph, self.judge = scorer, graph, judge
 
-    @cached_property
-    def judge(self) -> Judge | None:
-        """None where scores were not calibrated."""
-        return None if self._calibration is None else Judge(self._calibration, self.graph)
+    @property
+    def rules(self) -> Rules | None:
+        """The rules that the judge knows, or that are part of the scorer."""
+        return rules_of(self.scorer) if self.judge is None else self.judge.describer.rules
 
     def prepare(self) -> None:
         """Make every index now, for a server whose first answer should not wait."""
         for triples in (self.graph.known, self.graph.trained):
             triples.steps(np.arange(0))
         self.known.edges(0)
-        _ = self.graph.ends, self.judge
+        _ = self.graph.ends
+        if self.judge is not None:
+            self.judge.log_odds(self.graph.train[:1])
 
     @property
     def known(self) -> KnownTriples:
@@ -84,24 +86,24 @@ class Answering:
                     answers[place] = self._relations(head, tail, question)
                     continue
                 case (int(head), int(relation), int(tail)):
-                    answers[place] = self.judged(np.array([[head, relation, tail]]), question.base_rate)
+                    answers[place] = self.judged(np.array([[head, relation, tail]]), question.missing_share)
                     continue
                 case _:
                     raise UsageError("give two of head, relation and tail; the third is what is asked for.")
             # By the number of candidates: answers must not depend on what else is asked at the same time.
-            key = (side, question.known, question.base_rate, self._candidates(question.top))
+            key = (side, question.known, question.missing_share, self._candidates(question.top))
             together.setdefault(key, []).append((place, anchor, relation))
-        for (side, known, base_rate, _), rows in together.items():
+        for (side, known, missing_share, _), rows in together.items():
             places, anchors, relations = (np.array(column) for column in zip(*rows, strict=True))
             top = max(questions[place].top for place in places)
-            found, offsets = self.best(anchors, relations, side, top, known, base_rate)
+            found, offsets = self.best(anchors, relations, side, top, known, missing_share)
             for place, first, last in zip(places.tolist(), offsets, offsets[1:], strict=False):
                 answers[place] = found.take(slice(first, min(last, first + questions[place].top)))
         return answers
 
     def best(
         self, anchors: Ids, relations: Ids, side: Side, top: int,
-        known: WhatIsKnown = "mark", base_rate: float | None = None,
+        known: WhatIsKnown = "mark", missing_share: float | None = None,
     ) -> tuple[Predicted, NDArray[np.int64]]:  # fmt: skip
         """The `top` answers to each of B queries of one side, best first, ragged: those of query i are at the positions
         offsets[i] to offsets[i + 1]. An entity is no answer to a question about itself, unless the relation joins some
@@ -117,21 +119,38 @@ class Answering:
         heads, tails = (anchor, found) if side == "tail" else (found, anchor)
         triples = np.stack([heads, np.asarray(relations)[query], tails], 1)
         plausible = self.graph.ends.plausible(triples)
-        query, found, predicted = query[plausible], found[plausible], self.judged(triples[plausible], base_rate)
-        order = np.lexsort((found, -predicted.scores, query))
+        query, found, predicted = query[plausible], found[plausible], self.judged(triples[plausible], missing_share)
+        order = np.lexsort((found, -predicted.scores, -predicted.worth, query))
         query = query[order]
         rank = np.arange(len(query)) - np.searchsorted(query, query)
         offsets = np.searchsorted(query[rank < top], np.arange(len(anchors) + 1))
         return predicted.take(order[rank < top]), offsets
 
-    def judged(self, triples: Ids, base_rate: float | None = None) -> Predicted:
+    def judged(self, triples: Ids, missing_share: float | None = None) -> Predicted:
         """Triples (n, 3) in the order that they have, with what they are worth."""
         scores = self.scorer.score(torch.from_numpy(np.asarray(triples, dtype=np.int64))).numpy()
-        log_odds = None if self.judge is None else self.judge.log_odds(triples, scores, base_rate)
+        log_odds = None if self.judge is None else self.judge.log_odds(triples, missing_share)
         return Predicted(triples.astype(np.int32), scores, log_odds, self.known.has(triples))
 
     def rank(self, triple: tuple[int, int, int], side: Side) -> int:
-        """The rank of a triple as an answer for `side`: 1 + how many answers that the graph lacks are better."""
+        """The rank of a triple as an answer for `side`: 1 + how many answers that the graph lacks are better, in the
+        order of `best`; or by score alone, beyond its first answers."""
+        ahead = self._ahead(triple, side) if self.judge is not None else _RANKED
+        return 1 + (ahead if ahead < _RANKED else self._ahead_by_score(triple, side))
+
+    def _ahead(self, triple: tuple[int, int, int], side: Side) -> int:
+        """How many of the first answers that the graph lacks are better."""
+        head, relation, tail = triple
+        anchor, answer = (head, tail) if side == "tail" else (tail, head)
+        others, _ = self.best(np.array([anchor]), np.array([relation]), side, _RANKED, known="hide")
+        own = self.judged(np.array([triple]))
+        found = others.triples[:, 2 if side == "tail" else 0]
+        same = (others.worth == own.worth) & (found != answer)
+        tied = same & (others.scores == own.scores)
+        better = (others.worth > own.worth) | (same & (others.scores > own.scores)) | (tied & (found < answer))
+        return int(better.sum())
+
+    def _ahead_by_score(self, triple: tuple[int, int, int], side: Side) -> int:
         head, relation, tail = triple
         anchor, answer = (head, tail) if side == "tail" else (tail, head)
         given, of = torch.tensor([anchor]), torch.tensor([relation])
@@ -143,7 +162,7 @@ class Answering:
         better = scores > scores[answer]
         better[self.known.answers(side).of(np.array([anchor]), np.array([relation]))[1]] = False
         better[anchor] &= self.known.has_loops[relation]
-        return 1 + int(better.sum())
+        return int(better.sum())
 
     @torch.no_grad()
     def similar(self, entity: int, top: int) -> list[tuple[int, float]]:
@@ -167,10 +186,10 @@ class Answering:
         triples = triples[self.graph.ends.plausible(triples)]
         if question.known == "hide":
             triples = triples[~np.isin(triples[:, 1], self.known.between(head, tail))]
-        return self.judged(triples, question.base_rate).ordered().take(slice(question.top))
+        return self.judged(triples, question.missing_share).ordered().take(slice(question.top))
 
     def _candidates(self, top: int) -> int:
         """How many candidates the scorer is asked for: a power of two, so that a few more or fewer answers come from
         the same candidates."""
-        wanted = 2 * top + _MORE_OF_TWO_SIDES if self.scorer.sides_differ else top + _MORE
+        wanted = 2 * top + (2 * _MORE if self.scorer.sides_differ else 0) + _MORE
         return 1 << (wanted - 1).bit_length()

@@ -14,6 +14,7 @@ from transher.answering.answers import Answering
 from transher.answering.evidence import reasons
 from transher.answering.missing import Search, Standing, Wanted
 from transher.answering.predicted import Predicted
+from transher.answering.reading import Earlier
 from transher.answering.writing import refuse_existing, refuse_unknown_ending, write_facts
 from transher.errors import InputError, Interrupted
 from transher.evaluation.ranks import Progress
@@ -31,6 +32,7 @@ class CompletionSummary:
     facts: int
     pairs: int  # that were looked at
     relations: int
+    expected: float | None  # how many of the facts are expected to hold: the sum of their probabilities
     highest_probability: float | None
     lowest_probability: float | None
     seconds: float  # of this session
@@ -46,19 +48,25 @@ def complete_to_file(
     wanted: Wanted,
     *,
     scorer_hash: str,
+    since: Path | None = None,
     evidence: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> CompletionSummary:
     """Write the facts that are wanted to `out`, which is a new file unless `overwrite` is given. Ctrl-C leaves a state
     file beside it, from which the same request of the same scorer, told by its hash, is resumed; a kill loses at most
-    half a minute. The state of another request is set aside."""
+    half a minute. The state of another request is set aside.
+
+    since: the file of an earlier completion, whose facts are left out.
+    """
     refuse_unknown_ending(out)
     refuse_existing(out, overwrite)
     started = saved = time.monotonic()
     state = out.with_name(f".{out.name}.state")
-    fingerprint = json.dumps({"model": scorer_hash, **asdict(wanted)}, sort_keys=True)
-    search = Search(answering, wanted)
+    earlier = None if since is None else Earlier(since, answering.graph)
+    request = {"model": scorer_hash, "since": None if earlier is None else earlier.hash, **asdict(wanted)}
+    fingerprint = json.dumps(request, sort_keys=True)
+    search = Search(answering, wanted, earlier)
     before = standing = _load(state, fingerprint)
     try:
         for standing in search.standings(before):
@@ -85,6 +93,7 @@ def complete_to_file(
         facts=len(facts),
         pairs=search.pairs,
         relations=len(wanted.relations),
+        expected=None if probabilities is None else float(probabilities.sum()),
         highest_probability=spread[0],
         lowest_probability=spread[1],
         seconds=time.monotonic() - started,

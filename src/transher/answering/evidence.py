@@ -14,16 +14,15 @@ from transher.answering.answers import Answering, Question
 from transher.answering.influence import influences
 from transher.answering.paths import PathRule, path_rules
 from transher.answering.predicted import Predicted
-from transher.graph.ends import SINGLE
+from transher.answering.words import Because, in_words
 from transher.graph.graph import SIDES, Graph, Side
 from transher.kernels.rules import BODY, NONE, Column
 from transher.models.embeddings import embeddings_of
-from transher.rules import Rules, rules_of, words
+from transher.rules import Rules, words
 
 RuleKind = Literal["symmetric", "inverse", "same pair", "composed", "constant"]
 _GROUNDINGS = 100  # of a rule that are counted, at most
 _EXAMPLES = 3
-_USED_AGAIN = 0.8  # share of answers that occur more than once from which on a new answer is held against itself
 
 
 @dataclass(frozen=True)
@@ -89,11 +88,11 @@ class Evidence:
     probability: float | None
     known: bool  # in the graph already; then the evidence is what remains without it
     ranks: dict[Side, int]
+    because: list[Because] = field(default_factory=list)  # what made the probability what it is, the strongest first
     rules: list[RuleEvidence] = field(default_factory=list)
     similar: list[SimilarEvidence] = field(default_factory=list)
     influences: list[Influence] = field(default_factory=list)
     alternatives: list[Alternative] = field(default_factory=list)
-    against: list[str] = field(default_factory=list)
 
     def __repr__(self) -> str:
         worth = f"score {self.score:.2f}" if self.probability is None else f"probability {self.probability:.3g}"
@@ -106,11 +105,15 @@ class Evidence:
 
     def headline(self) -> str:
         """The strongest reason, in one sentence."""
-        if self.rules:
-            return reason_in_words(self.rules[0])
-        if self.similar:
-            return f"similar to {fact_in_words(self.similar[0].fact)} ({self.similar[0].similarity:.2f})"
-        return "no rule and no similar fact supports it"
+        return _headline(self.rules, self.similar)
+
+
+def _headline(rules: Sequence[RuleEvidence], similar: Sequence[SimilarEvidence]) -> str:
+    if rules:
+        return reason_in_words(rules[0])
+    if similar:
+        return f"similar to {fact_in_words(similar[0].fact)} ({similar[0].similarity:.2f})"
+    return "no rule and no similar fact supports it"
 
 
 def fact_in_words(fact: Fact) -> str:
@@ -130,28 +133,28 @@ def reason_in_words(rule: RuleEvidence) -> str:
 
 
 def explain(
-    answering: Answering, asked: tuple[int, int, int], *, limit: int = 5, base_rate: float | None = None
+    answering: Answering, asked: tuple[int, int, int], *, limit: int = 5, missing_share: float | None = None
 ) -> Evidence:
     """Evidence for and against a triple, by ids; at most `limit` entries of each kind and side."""
     graph = answering.graph
-    itself = answering.judged(np.array([asked]), base_rate)
+    itself = answering.judged(np.array([asked]), missing_share)
     return Evidence(
         fact=_fact(graph, *asked),
         score=float(itself.scores[0]),
         probability=_probability(itself, 0),
         known=bool(itself.known[0]),
         ranks={side: answering.rank(asked, side) for side in SIDES},
+        because=_because(answering, asked)[:limit],
         rules=_rules(answering, asked, limit),
         similar=_similar(answering, asked, limit),
         influences=_influences(answering, asked, limit),
-        alternatives=_alternatives(answering, asked, limit, base_rate),
-        against=_against(graph, asked),
+        alternatives=_alternatives(answering, asked, limit, missing_share),
     )
 
 
 def reasons(answering: Answering, facts: Predicted, progress: Callable[[int, int], None] | None = None) -> list[str]:
     """The strongest evidence for each fact, in a sentence."""
-    mined = rules_of(answering.scorer)
+    mined = answering.rules
     strongest = None if mined is None else mined.reasons(facts.triples, 1)
     found = []
     for number, (head, relation, tail) in enumerate(facts.triples.tolist(), 1):
@@ -160,15 +163,23 @@ def reasons(answering: Answering, facts: Predicted, progress: Callable[[int, int
             best, sure = strongest.numbers[number - 1, 0], strongest.confidences[number - 1, 0]
             found.append(reason_in_words(_mined(answering.graph, mined, int(best), float(sure), asked)))
         else:
-            found.append(explain(answering, asked, limit=1).headline())
+            found.append(
+                _headline([] if mined is not None else _rules(answering, asked, 1), _similar(answering, asked, 1))
+            )
         if progress is not None:
             progress(number, len(facts))
     return found
 
 
+def _because(answering: Answering, asked: tuple[int, int, int]) -> list[Because]:
+    if answering.judge is None:
+        return []
+    return in_words(answering.graph, asked, answering.judge.reasons(np.array(asked)))
+
+
 def _rules(answering: Answering, asked: tuple[int, int, int], limit: int) -> list[RuleEvidence]:
     """The strongest rules that predict the triple: those of the run, or else those counted for this triple."""
-    graph, mined = answering.graph, rules_of(answering.scorer)
+    graph, mined = answering.graph, answering.rules
     if mined is None:
         found = [rule for rule in path_rules(graph.known, *asked) if rule.support][:limit]
         return [_counted(graph, rule, asked[1]) for rule in found]
@@ -183,13 +194,15 @@ def _rules(answering: Answering, asked: tuple[int, int, int], limit: int) -> lis
 def _mined(graph: Graph, rules: Rules, number: int, confidence: float, asked: tuple[int, int, int]) -> RuleEvidence:
     row = rules.rows[number].tolist()
     examples = words.groundings(rules.trained, row, asked, _GROUNDINGS)
+    sampled = bool(row[Column.SAMPLED])
+    itself = not sampled and bool(rules.trained.has(np.array([asked]))[0])  # is no support for itself: see `Rules`
     return RuleEvidence(
         kind=_kind([end for end in row[BODY] if end != NONE], asked[1], len(graph.relations), row[Column.ANSWER]),
         rule=words.rule_in_words(graph, row),
-        support=row[Column.SUPPORT],
+        support=row[Column.SUPPORT] - itself,
         pairs=row[Column.PAIRS],
         confidence=confidence,
-        sampled=bool(row[Column.SAMPLED]),
+        sampled=sampled,
         paths=len(examples),
         examples=[[_fact(graph, *triple) for triple in example] for example in examples[:_EXAMPLES]],
     )
@@ -260,14 +273,14 @@ def _influences(answering: Answering, asked: tuple[int, int, int], limit: int) -
 
 
 def _alternatives(
-    answering: Answering, asked: tuple[int, int, int], limit: int, base_rate: float | None
+    answering: Answering, asked: tuple[int, int, int], limit: int, missing_share: float | None
 ) -> list[Alternative]:
     """The best other answers of either side."""
     head, relation, tail = asked
     found: list[Alternative] = []
     for side in SIDES:
         given = Question(head, relation, None) if side == "tail" else Question(None, relation, tail)
-        (answers,) = answering.answer([given._replace(top=limit + 1, base_rate=base_rate)])
+        (answers,) = answering.answer([given._replace(top=limit + 1, missing_share=missing_share)])
         others = answers.take((answers.triples != np.array(asked)).any(1)).take(slice(limit))
         found += [
             Alternative(side, _fact(answering.graph, *triple), score, _probability(others, place), known)
@@ -276,28 +289,6 @@ def _alternatives(
             )
         ]
     return found
-
-
-def _against(graph: Graph, asked: tuple[int, int, int]) -> list[str]:
-    """What the graph has that makes the answer unlikely, whatever the model says."""
-    head, relation, tail = asked
-    name = graph.relations.label(relation)
-    reasons = []
-    for side in SIDES:
-        answer, others = _others(graph, asked, side)
-        anchor = head if side == "tail" else tail
-        end = graph.known.end(relation, "head" if side == "tail" else "tail")  # where the anchor stands
-        single = float(graph.ends.single[end])
-        if len(others) and single >= SINGLE:
-            reasons.append(
-                f"{graph.entities.label(anchor)} already has {graph.entities.label(int(others[0]))} as {side} of "
-                f"{name}, and {single:.0%} of the entities with a {side} have only one"
-            )
-        sources, targets = graph.known.edges(end)
-        answers, uses = np.unique(targets[sources != anchor], return_counts=True)
-        if len(uses) and answer not in answers and float((uses > 1).mean()) > _USED_AGAIN:
-            reasons.append(f"{graph.entities.label(answer)} is the {side} of no other {name}")
-    return reasons
 
 
 def _others(graph: Graph, asked: tuple[int, int, int], side: Side) -> tuple[int, NDArray[np.int32]]:

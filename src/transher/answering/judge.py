@@ -1,51 +1,185 @@
-"""The judge: from a triple and its score to the probability that it holds, the same for everybody who asks.
+"""The judge: from a triple to the probability that it holds, the same for everybody who asks.
 
-The probability is the calibrated one (`transher.evaluation.calibration`), moved to the base rate of pairs like it:
+**What a probability is.** Of all pairs of entities that could be facts of a relation, that are not known, and that look
+like this one, the share that holds. Facts that were hidden from training say what holds: the validation split, or facts
+that somebody knows to have been added later. So a probability assumes that the graph lacks as many facts as were
+hidden; `missing share` says otherwise. Facts that nobody has written down count as false, so it is a lower bound.
 
-- an eligible pair of a relation: as if the graph lacked as many facts of it as were held out for validation;
-- a second answer where the relation has a single one: as rare as such answers are in the graph;
-- a pair that does not fit the relation: one of all pairs of entities, of which the graph has none.
+**From hidden to missing.** Of the facts that training did not see, v were hidden and m are missing; which, is chance.
+So a pair that holds with probability q is a hidden fact with probability c·q, where c = v / (v + m), and that is how q
+is learned. Once the hidden facts are known, the pair is one of those that are missing, with probability
 
-A base rate that the user gives takes the place of all three.
+    P(missing | features) = (1 − c)·q / (1 − c·q)
+
+At the top it matters: half of the cities whose country was not trained on have it among the hidden facts; of those that
+do not, nearly all lack it.
+
+**The model.** Gradient boosting over the features of `transher.answering.features`. Several boosters, each fitted
+without some of the heads, are averaged; what they say of those heads calibrates them. The probability never falls when
+a score rises.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
+from transher.answering.features import Describer
 from transher.errors import UsageError
-from transher.evaluation.calibration import Calibration
-from transher.graph.graph import Graph
+from transher.graph.known import KnownTriples
+
+if TYPE_CHECKING:
+    from lightgbm import Booster
+
+Numbers = NDArray[np.float64]
+
+_CERTAIN = 0.9  # from here on a probability comes nearer to 1 ever more slowly, where more is missing than fits
+_LARGE = 700.0  # exp of more would overflow
+_ROWS = 1 << 17  # described at a time
+
+
+class Curve(NamedTuple):
+    """A rising line of pieces from what the boosters say to log odds: through `levels` at `knots`, with slope 1 before
+    the first and after the last."""
+
+    knots: tuple[float, ...]
+    levels: tuple[float, ...]
+
+    def __call__(self, raw: Numbers) -> Numbers:
+        beyond = raw - np.clip(raw, self.knots[0], self.knots[-1])
+        return np.asarray(np.interp(raw, self.knots, self.levels) + beyond, np.float64)
+
+
+class Reason(NamedTuple):
+    """A feature of a triple, its value, and by how much it moved the log odds against the average pair."""
+
+    feature: str
+    value: float
+    effect: float
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """What a judge has learned, as it is stored."""
+
+    features: tuple[str, ...]
+    boosters: tuple[str, ...]  # LightGBM's text format
+    quick: str  # a booster of the features that take no rules
+    start: float  # log odds that the boosters begin with
+    curve: Curve
+    hidden: int  # facts that it was fitted on
+    known: int  # facts of the graph then
+    later: bool  # whether they came later, and are not part of the graph
 
 
 class Judge:
     """Log odds are what is compared: they are finer than probabilities that are almost 1."""
 
-    def __init__(self, calibration: Calibration, graph: Graph) -> None:
-        self._calibration = calibration
-        held_out = np.bincount(graph.valid[:, 1], minlength=len(graph.relations))
-        self._ends, self._stray = graph.ends, 0.5 / (len(graph.entities) ** 2 + 1)
-        self._base_rates: NDArray[np.float64] = np.minimum(0.5, (held_out + 0.5) / (graph.ends.eligible_pairs + 1))
+    def __init__(self, verdicts: Verdicts, describer: Describer, known: KnownTriples) -> None:
+        """known: all that may be known when somebody asks."""
+        self.verdicts, self.describer, self._known = verdicts, describer, known
 
-    def log_odds(
-        self, triples: NDArray[np.integer], scores: NDArray[np.float32], base_rate: float | None = None
-    ) -> NDArray[np.float64]:
-        """log(p / (1 − p)) of triples (n, 3) with scores (n,): (n,)."""
-        relations = triples[:, 1]
-        rates = self._rates(base_rate)[relations]
-        if base_rate is None:
-            rates = np.where(self._ends.taken(triples), self._ends.second_answers[relations], rates)
-            rates = np.where(self._ends.fits(triples), rates, self._stray)
-        return self._calibration.logits(scores, relations, rates)
+    def log_odds(self, triples: NDArray[np.integer], missing_share: float | None = None) -> Numbers:
+        """log(p / (1 − p)) of triples (n, 3): (n,)."""
+        ratio = self._ratio(missing_share)
+        found = np.empty(len(triples))
+        for first in range(0, len(triples), _ROWS):
+            part = slice(first, first + _ROWS)
+            found[part] = self._holding(triples[part], self.describer.first(triples[part], self._known))
+        return self._missing(found, ratio)
 
-    def score_at(self, log_odds: float, relation: int, base_rate: float | None = None) -> float:
-        """The score from which on triples of a relation have these log odds."""
-        return self._calibration.score_at(log_odds, relation, float(self._rates(base_rate)[relation]))
+    def promising(
+        self, triples: NDArray[np.integer], scores: Sequence[NDArray[np.float32]], least: float, most: int
+    ) -> NDArray[np.int64]:
+        """Which of triples (n, 3), by position, have log odds of at least `least`, but for rounding; the `most` best of
+        them if they are more. scores: (n,) by each scorer of vectors. A quick look that leaves out rules comes first.
+        """
+        found = np.full(len(triples), -np.inf)
+        for first in range(0, len(triples), _ROWS):
+            part = slice(first, first + _ROWS)
+            rows = self.describer.first(triples[part], self._known, [own[part] for own in scores])
+            quick = raw_scores(self._quick, rows) + self.verdicts.start
+            kept = np.flatnonzero(quick >= least - _QUICK)
+            found[first + kept] = self._missing(self._holding(triples[part][kept], rows[kept]), 1.0)
+        chosen = np.flatnonzero(found >= least - _ROUNDING)
+        if len(chosen) > most:
+            chosen = np.sort(chosen[np.argpartition(-found[chosen], most - 1)[:most]])
+        return chosen
 
-    def _rates(self, base_rate: float | None) -> NDArray[np.float64]:
-        if base_rate is None:
-            return self._base_rates
-        if not 0 < base_rate < 1:
-            raise UsageError(f"The base rate is the share of triples that hold, between 0 and 1, and not {base_rate}.")
-        return np.full_like(self._base_rates, base_rate)
+    def reasons(self, triple: NDArray[np.integer]) -> list[Reason]:
+        """What made the probability of a triple (3,) what it is, by Shapley values over the trees: the largest effects
+        first. They add up to how far its log odds, of being a hidden fact, are from those of the average pair."""
+        rows = triple[None]
+        features = self.describer.whole(rows, self.describer.first(rows, self._known))
+        effects = np.mean([np.asarray(each.predict(features, pred_contrib=True))[0] for each in self._boosters], 0)
+        *effects, average = effects.tolist()
+        raw = average + sum(effects)
+        before, after = self.verdicts.curve(np.array([average, raw]))
+        slope = (after - before) / (raw - average) if raw != average else 1.0  # of the curve that calibrates
+        values = zip(self.verdicts.features, features[0].tolist(), (slope * np.array(effects)).tolist(), strict=True)
+        return sorted((Reason(*each) for each in values), key=lambda reason: -abs(reason.effect))
+
+    @cached_property
+    def _boosters(self) -> list[Booster]:
+        return [read_booster(text) for text in self.verdicts.boosters]
+
+    @cached_property
+    def _quick(self) -> Booster:
+        return read_booster(self.verdicts.quick)
+
+    def _holding(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> Numbers:
+        """Log odds that a triple holds, before it is known which facts were hidden."""
+        features = self.describer.whole(triples, first)
+        raw: Numbers = np.mean([raw_scores(booster, features) for booster in self._boosters], 0) + self.verdicts.start
+        return self.verdicts.curve(raw)
+
+    def _missing(self, log_odds: Numbers, ratio: float) -> Numbers:
+        """From the log odds that a triple holds to those that it is missing, where `ratio` facts are missing for each
+        that was hidden; the judge was fitted as if it were one, c = ½."""
+        if self.verdicts.later:  # the hidden facts still are missing
+            return np.asarray(log_odds + np.log(ratio), np.float64)
+        if ratio <= 1:  # P = ratio · q / (2 − q)
+            rest = 2 + (1 - ratio) * np.exp(np.minimum(log_odds, _LARGE))
+            return np.asarray(np.log(ratio) + log_odds - np.log(rest), np.float64)
+        share = ratio * expit(log_odds) / (2 - expit(log_odds))
+        over = np.maximum(share - _CERTAIN, 0) / (1 - _CERTAIN)
+        # More is missing than fits: from here on 1 − P falls as an exponential, so that the order stays.
+        beyond = np.log1p(-(1 - _CERTAIN) * np.exp(-over)) - (np.log1p(-_CERTAIN) - over)
+        within = np.minimum(share, _CERTAIN)
+        with np.errstate(divide="ignore"):
+            return np.where(over > 0, beyond, np.log(within) - np.log1p(-within))
+
+    def _ratio(self, missing_share: float | None) -> float:
+        """How many facts are missing for each that was hidden."""
+        if missing_share is None:
+            return 1.0
+        if not 0 < missing_share < 1:
+            raise UsageError(
+                "The missing share is how much of what holds the graph lacks, between 0 and 1, and not "
+                f"{missing_share}."
+            )
+        return missing_share / (1 - missing_share) * self.verdicts.known / max(1, self.verdicts.hidden)
+
+
+_QUICK = 4.0  # log odds by which the quick look may be too low: rules can be that much of a surprise
+_ROUNDING = 0.05  # of log odds: scores that were computed in another way may fall on the other side of a split
+
+
+def raw_scores(booster: Booster, features: NDArray[np.float32]) -> Numbers:
+    """What a booster says of features (n, m), before it becomes a probability: (n,)."""
+    return np.asarray(booster.predict(features, raw_score=True), np.float64)
+
+
+def read_booster(text: str) -> Booster:
+    """A booster from LightGBM's text format. One thread: a question asks about some hundred pairs."""
+    from lightgbm import Booster
+
+    booster = Booster(model_str=text)
+    booster.params["num_threads"] = 1
+    return booster

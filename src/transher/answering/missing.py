@@ -3,6 +3,9 @@
 Of the whole graph, of some relations or of one entity. Pairs go by in units, some heads of one relation against its
 tails. Of each unit only what can still be among the best is kept, so memory is bounded by how many facts are asked for,
 whatever the graph's size. The standing after a unit is all that it takes to resume.
+
+The judge (`transher.answering.judge`) gives the order. It looks at pairs that are among the ten best candidates of
+their head or of their tail; a search of few pairs looks at all of them.
 """
 
 from __future__ import annotations
@@ -12,12 +15,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from scipy.special import logit
 
 from transher.answering.answers import Answering
+from transher.answering.levels import PLACES, Levels, cross_scores, known_places
 from transher.answering.predicted import Predicted
+from transher.answering.reading import Earlier
 from transher.deadline import slices
 from transher.errors import UsageError
 from transher.evaluation.ranks import Progress
@@ -27,6 +31,8 @@ BEST = 1_000  # how many facts, unless a probability is given
 MOST = 10_000_000  # how many facts above a probability: some 300 MB
 _SCORES = 1 << 22  # of a unit
 _HEADS = 512  # of a unit, at most
+_SMALL = 200_000  # pairs of a search that are all judged
+_TENTH = int(np.flatnonzero(PLACES == 10)[0])
 _ROUNDING = 1e-4  # by which two ways to compute a score may differ, as a share of the largest score
 
 Ids = NDArray[np.int32]
@@ -40,7 +46,7 @@ class Wanted:
     best: int
     above: float | None = None  # least probability
     any_entity: bool = False  # not only eligible ones
-    base_rate: float | None = None
+    missing_share: float | None = None
     entity: int | None = None  # only facts about it
     pairs: int | None = None  # at most, those of the best connected entities
 
@@ -66,11 +72,12 @@ class _Block(NamedTuple):
 
 
 class Search:
-    """The search for `wanted`: iterate over `standings`, or take `facts` of the last one. Without calibration facts are
+    """The search for `wanted`: iterate over `standings`, or take `facts` of the last one. Without a judge facts are
     compared by score, which is of use within one relation."""
 
-    def __init__(self, answering: Answering, wanted: Wanted) -> None:
-        self.wanted = wanted
+    def __init__(self, answering: Answering, wanted: Wanted, earlier: Earlier | None = None) -> None:
+        """earlier: facts that are not wanted again."""
+        self.wanted, self._earlier = wanted, earlier
         self._answering, self._graph = answering, answering.graph
         blocks = list(self._eligible())
         share = None if wanted.pairs is None else wanted.pairs // max(1, len(blocks))
@@ -147,51 +154,56 @@ class Search:
             least = max(least, float(-np.partition(-facts.worth, self.wanted.best - 1)[self.wanted.best - 1]))
         return least
 
-    @torch.no_grad()
     def _unit(self, relation: int, heads: Ids, tails: Ids, least: float) -> Predicted:
         """What is new and good enough among these heads and tails of a relation."""
-        judge = self._answering.judge
-        threshold = (
-            least if judge is None or least == -np.inf else judge.score_at(least, relation, self.wanted.base_rate)
-        )
         found = self._none
         for part in slices(len(tails), max(1, _SCORES // len(heads))):
-            scores = self._scores(relation, heads, tails[part])
-            triples = self._promising(scores, threshold, relation, heads, tails[part])
-            judged = self._answering.judged(triples, self.wanted.base_rate)
+            triples = self._candidates(relation, heads, tails[part], least)
+            judged = self._answering.judged(triples, self.wanted.missing_share)
             found = found.joined(judged.take(judged.worth >= least)).best(self.wanted.best)
         return found
 
-    def _promising(
-        self, scores: NDArray[np.float32], threshold: float, relation: int, heads: Ids, tails: Ids
-    ) -> NDArray[np.int32]:
-        """The triples (n, 3) that the graph lacks whose score (heads, tails) may reach the threshold, and not many more
-        than are wanted. Writes into `scores`."""
-        rounding = _ROUNDING * (1 + float(np.abs(scores).max(initial=0)))
-        offsets, known = self._graph.known.answers("tail").of(heads, np.full(len(heads), relation))
-        rows = np.repeat(np.arange(len(heads)), np.diff(offsets))
-        if not self._graph.known.has_loops[relation]:
-            rows, known = np.concatenate([rows, np.arange(len(heads))]), np.concatenate([known, heads])
-        columns = np.minimum(np.searchsorted(tails, known), len(tails) - 1)
-        here = tails[columns] == known
-        scores[rows[here], columns[here]] = -np.inf
-        enough = np.flatnonzero(scores.ravel() >= max(threshold - rounding, float(np.finfo(np.float32).min)))
-        if len(enough) > self.wanted.best:
-            good = scores.ravel()[enough]
-            last = -np.partition(-good, self.wanted.best - 1)[self.wanted.best - 1]
-            enough = enough[good >= last - rounding]
-        rows, columns = np.divmod(enough, len(tails))
-        return np.stack([heads[rows], np.full(len(rows), relation, np.int32), tails[columns]], axis=1)
+    def _candidates(self, relation: int, heads: Ids, tails: Ids, least: float) -> NDArray[np.int32]:
+        """The triples (n, 3) that the graph lacks which are looked at: all of a small search, and of a large one those
+        among the ten best of their head or of their tail by some scorer, as far as they may be good enough."""
+        known = known_places(self._graph.known, relation, heads, tails)
+        judge = self._answering.judge
+        dense = [] if judge is None or self.pairs <= _SMALL else judge.describer.dense
+        crossed = [cross_scores(levels.scorer, relation, heads, tails).numpy() for levels in dense]
+        if crossed:
+            ends = [self._best_of_ends(*each, relation, heads, tails) for each in zip(dense, crossed, strict=True)]
+            chosen = np.logical_or.reduce(ends)
+        elif self.pairs <= _SMALL:
+            chosen = np.ones((len(heads), len(tails)), dtype=np.bool_)
+        else:
+            chosen = self._best_scores(cross_scores(self._answering.scorer, relation, heads, tails).numpy())
+        chosen[known] = False
+        rows, columns = np.nonzero(chosen)
+        triples = np.stack([heads[rows], np.full(len(rows), relation, np.int32), tails[columns]], axis=1)
+        if self._earlier is not None:
+            fresh = ~self._earlier.has(triples)
+            triples, rows, columns = triples[fresh], rows[fresh], columns[fresh]
+        if not crossed or judge is None or len(triples) <= self.wanted.best:
+            return triples
+        least = least if self.wanted.missing_share is None else -np.inf
+        scores = [matrix[rows, columns] for matrix in crossed]
+        return triples[judge.promising(triples, scores, least, self.wanted.best)]
 
-    def _scores(self, relation: int, heads: Ids, tails: Ids) -> NDArray[np.float32]:
-        """What `Scorer.score` gives each pair, but for rounding: (heads, tails)."""
-        scorer = self._answering.scorer
-        one, other = (torch.from_numpy(ids.astype(np.int64)) for ids in (heads, tails))
-        scores = scorer.scores(one, torch.full_like(one, relation), "tail", other)
-        if scorer.sides_differ:
-            scores = (scores + scorer.scores(other, torch.full_like(other, relation), "head", one).T) / 2
-        matrix: NDArray[np.float32] = scores.contiguous().numpy()
-        return matrix
+    def _best_of_ends(
+        self, levels: Levels, scores: NDArray[np.float32], relation: int, heads: Ids, tails: Ids
+    ) -> NDArray[np.bool_]:
+        """Which pairs are among the ten best of their head or of their tail by their scores (heads, tails)."""
+        ends = (relation, heads), (relation + self._graph.known.relation_count, tails)
+        of_heads, of_tails = (levels.of(np.full(len(own), end), own)[:, _TENTH] for end, own in ends)
+        slack = _ROUNDING * (1 + float(np.abs(of_heads[np.isfinite(of_heads)]).max(initial=0)))
+        return np.asarray(~(scores < of_heads[:, None] - slack) | ~(scores < of_tails[None, :] - slack))
+
+    def _best_scores(self, scores: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """The scores (heads, tails) that can be among the best of this unit."""
+        if scores.size <= self.wanted.best:
+            return np.ones(scores.shape, dtype=np.bool_)
+        last = scores.size - self.wanted.best
+        return np.asarray(scores >= np.partition(scores.ravel(), last)[last])
 
 
 def wanted_facts(
@@ -200,7 +212,7 @@ def wanted_facts(
     best: int | None = None,
     above: float | None = None,
     any_entity: bool = False,
-    base_rate: float | None = None,
+    missing_share: float | None = None,
     entity: str | None = None,
 ) -> Wanted:
     """A request in names, checked. Without `best` it is 1,000 facts, or all that are above a given probability."""
@@ -216,4 +228,4 @@ def wanted_facts(
     names = relations or graph.relations.identifiers.to_pylist()
     ids = tuple(dict.fromkeys(graph.relations.find(name) for name in names))
     about = None if entity is None else graph.entities.find(entity)
-    return Wanted(ids, best or (BEST if above is None else MOST), above, any_entity, base_rate, about)
+    return Wanted(ids, best or (BEST if above is None else MOST), above, any_entity, missing_share, about)

@@ -30,6 +30,7 @@ from transher.graph.options import option
 
 TABLE_ENDINGS = (".tsv", ".csv", ".parquet")
 ENDINGS = (*TABLE_ENDINGS, ".nt")
+URN = "urn:transher:"  # of identifiers that are no RDF terms
 _BLOCK = 100_000  # facts that are in words at a time
 _FORMULA = "^[=+@\\-\t\r＝＋－＠]"  # the wide forms too: some spreadsheets take them for the narrow ones
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
@@ -57,6 +58,11 @@ def write_facts(path: Path, graph: Graph, facts: Predicted, evidence: Sequence[s
             _write_rdf(file, tables)
         else:
             write_blocks(file, path.suffix.lower(), map(_as_arrow, tables))
+
+
+def written(words: pa.Array, ending: str) -> pa.Array:
+    """Words as they stand in a file with this ending."""
+    return {".tsv": _on_one_line, ".csv": _no_formula}.get(ending, lambda same: same)(words)
 
 
 def write_blocks(file: BinaryIO, ending: str, blocks: Iterable[pa.Table]) -> None:
@@ -155,7 +161,7 @@ def _node(identifier: str, kind: str) -> pyoxigraph.NamedNode | pyoxigraph.Blank
             return pyoxigraph.BlankNode(identifier[2:])
         return pyoxigraph.NamedNode(identifier)
     except ValueError:
-        return pyoxigraph.NamedNode(f"urn:transher:{kind}:{quote(identifier, safe='')}")
+        return pyoxigraph.NamedNode(f"{URN}{kind}:{quote(identifier, safe='')}")
 
 
 def _value(identifier: str) -> object:

@@ -10,8 +10,8 @@ import click
 
 from transher.cli.options import (
     as_json,
-    base_rate_option,
     load_run,
+    missing_share_option,
     out_option,
     overwrite_option,
     print_json,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     metavar="FACTS",
     help="Facts about entities that the run does not know; they are placed by these facts.",
 )
-@base_rate_option
+@missing_share_option
 @threads_option
 @as_json
 def predict(
@@ -58,7 +58,7 @@ def predict(
     top: int,
     known: Any,
     facts_file: Path | None,
-    base_rate: float | None,
+    missing_share: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -77,7 +77,7 @@ def predict(
         run = with_facts(run, read_triples(facts_file))
         placed = run.graph.entities.identifiers[known_entities:].to_pylist()
         note(f"Placed by the facts given: {', '.join(placed) or 'nothing, since the run knows all of their entities'}.")
-    answers = run.predict(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
+    answers = run.predict(head=head, relation=relation, tail=tail, top=top, known=known, missing_share=missing_share)
     if as_json:
         print_json(answers.to_dict("records"))
     else:
@@ -102,7 +102,7 @@ def predict(
     "empty.",
 )
 @table_reading_options
-@base_rate_option
+@missing_share_option
 @threads_option
 @as_json
 def score(
@@ -111,7 +111,7 @@ def score(
     out: Path | None,
     overwrite: bool,
     unknown: Unknown,
-    base_rate: float | None,
+    missing_share: float | None,
     threads: int | None,
     as_json: bool,
     **reading: Any,
@@ -136,7 +136,7 @@ def score(
     use_threads(threads)
     run = load_run(run_folder)
     with local_file(triples_file, options) as path:
-        scoring = Scoring(run, path, options, unknown, base_rate)
+        scoring = Scoring(run, path, options, unknown, missing_share)
         if as_json:
             print_records(scoring.blocks())
         elif out is None:
@@ -154,7 +154,7 @@ def score(
 @click.option("--relation", required=True, help="Name or identifier of the relation.")
 @click.option("--tail", required=True, help="Name or identifier of the tail.")
 @click.option("--limit", type=click.IntRange(min=1), default=5, show_default=True, help="Entries of each kind.")
-@base_rate_option
+@missing_share_option
 @threads_option
 @as_json
 def explain(
@@ -163,7 +163,7 @@ def explain(
     relation: str,
     tail: str,
     limit: int,
-    base_rate: float | None,
+    missing_share: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -171,7 +171,7 @@ def explain(
     from transher.cli.display import print_evidence
 
     use_threads(threads)
-    evidence = load_run(run_folder).explain(head, relation, tail, limit=limit, base_rate=base_rate)
+    evidence = load_run(run_folder).explain(head, relation, tail, limit=limit, missing_share=missing_share)
     if as_json:
         print_json(evidence.to_dict())
     else:
@@ -186,9 +186,15 @@ def explain(
 @click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
 @click.option("--best", type=click.IntRange(min=1), help="Number of facts; by default 1,000, or all with --above.")
 @click.option("--any-entity", is_flag=True, help="Include entities that never occur at that end of the relation.")
+@click.option(
+    "--since",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FACTS_FILE",
+    help="The file of an earlier completion: give only facts that are not in it.",
+)
 @click.option("--evidence", is_flag=True, help="Add the strongest reason for each fact.")
 @overwrite_option
-@base_rate_option
+@missing_share_option
 @threads_option
 @as_json
 def complete(
@@ -199,9 +205,10 @@ def complete(
     above: float | None,
     best: int | None,
     any_entity: bool,
+    since: Path | None,
     evidence: bool,
     overwrite: bool,
-    base_rate: float | None,
+    missing_share: float | None,
     threads: int | None,
     as_json: bool,
 ) -> None:
@@ -219,9 +226,11 @@ def complete(
     refuse_existing(out, overwrite)
     use_threads(threads)
     run = load_run(run_folder)
-    wanted = wanted_facts(run.graph, relations, best, above, any_entity, base_rate, entity)
+    wanted = wanted_facts(run.graph, relations, best, above, any_entity, missing_share, entity)
     with progress_bar("completing", "of all pairs") as update:
-        summary = run.complete_to_file(out, wanted, evidence=evidence, overwrite=overwrite, progress=update)
+        summary = run.complete_to_file(
+            out, wanted, since=since, evidence=evidence, overwrite=overwrite, progress=update
+        )
     if as_json:
         print_json(summary.to_dict())
     else:

@@ -18,9 +18,10 @@ from transher.cli.visible import shown, shown_lines
 if TYPE_CHECKING:
     import pandas as pd
 
+    from transher.answering.backtest import Backtest, Came
     from transher.answering.completion import CompletionSummary
     from transher.answering.evidence import Evidence
-    from transher.evaluation.reliability import CalibrationReport
+    from transher.answering.trials import CalibrationReport, Promise
     from transher.evaluation.significance import Comparison
     from transher.graph.statistics import GraphStatistics
     from transher.runs.movement import UpdateReport
@@ -164,24 +165,65 @@ def print_comparison(first: str, second: str, comparison: Comparison) -> None:
 
 
 def print_calibration(report: CalibrationReport) -> None:
-    """How far the probabilities can be trusted, before and after calibration, and the diagram as a table."""
+    """Whether probabilities came true on the test triples, and the diagram of what people are shown as a table."""
+    rows = [(f"best {promise.facts:,} facts of a completion", promise) for promise in report.best]
+    rows.append((f"first three answers of {report.queries:,} random queries", report.first_answers))
     print_table(
-        f"{report.graph}, {report.split}: {report.triples:,} triples, each with {report.negatives_per_side} that do "
-        f"not hold on either side ({report.base_rate:.1%} hold)",
+        f"{report.graph}: {report.hidden:,} test triples hidden, all others known",
+        ["", "facts", "mean probability", "share that holds", "difference"],
+        ((name, promise.facts, *_kept(promise)) for name, promise in rows),
+    )
+    print_table(
+        "All of these facts, by probability",
+        ["probability", "facts", "mean probability", "share that holds"],
+        (
+            (f"{bin.start:.1f}–{bin.end:.1f}", bin.count, f"{bin.probability:.3f}", f"{bin.holds:.3f}")
+            for bin in report.shown.bins
+        ),
+    )
+    print_table(
+        "Against the usual calibration (Platt, drawn corruptions) on the same facts",
         ["", "calibration error", "Brier", "log loss"],
         (
             (name, f"{part.calibration_error:.4f}", f"{part.brier:.4f}", f"{part.log_loss:.4f}")
-            for name, part in (("σ(score)", report.before), ("calibrated", report.after))
+            for name, part in (("judge", report.shown), ("usual", report.former))
         ),
     )
+    say("A fact counts only if it is a test triple: what nobody has written down counts as wrong.")
+
+
+def print_backtest(report: Backtest) -> None:
+    """What a run said of facts that came true later."""
+    left_out = f" ({report.left_out:,} left out: known already, or with names that the graph lacks)"
+    say(f"{report.graph}: {report.later:,} facts that came later{left_out if report.left_out else ''}")
+    say(f"Their rank among all entities: MRR {report.mrr:.4f}, median {report.median_rank:,.0f}")
+    for title, rows in (
+        ("Share of the best facts that came true", report.best),
+        (f"Without the {report.frequent} most frequent answers", report.rare),
+    ):
+        print_table(
+            title,
+            ["facts", "mean probability", "by the judge", "by popularity", "by chance"],
+            (_came(row) for row in rows),
+        )
     print_table(
-        "Reliability after calibration",
-        ["probability", "mean", "holds", "triples"],
+        f"Of the best facts {report.promised:,.0f} were expected to hold, {report.came:,} came true",
+        ["probability", "facts", "mean probability", "share that came true"],
         (
-            (f"{bin.start:.2f}–{bin.end:.2f}", f"{bin.probability:.3f}", f"{bin.holds:.3f}", bin.count)
-            for bin in report.after.bins
+            (f"{tenth / 10:.1f}–{(tenth + 1) / 10:.1f}", promise.facts, *_kept(promise)[:2])
+            for tenth, promise in enumerate(report.tenths)
+            if promise.facts
         ),
     )
+
+
+def _kept(promise: Promise) -> tuple[str, str, str]:
+    difference = promise.probability - promise.holds
+    return f"{promise.probability:.3f}", f"{promise.holds:.3f}", f"{difference:+.3f}"
+
+
+def _came(came: Came) -> tuple[object, ...]:
+    return came.facts, f"{came.probability:.3f}", f"{came.judge:.3f}", f"{came.popularity:.4f}", f"{came.chance:.5f}"
 
 
 def print_statistics(statistics: GraphStatistics) -> None:
@@ -283,6 +325,7 @@ def print_answers(answers: pd.DataFrame, asked: str) -> None:
 def print_evidence(evidence: Evidence) -> None:
     """From the strongest reason to the other answers."""
     from transher.answering.evidence import fact_in_words, rule_in_words, steps_in_words
+    from transher.answering.words import effect_in_words
 
     say(fact_in_words(evidence.fact))
     probability = "" if evidence.probability is None else f"probability {evidence.probability:.1%}, "
@@ -292,6 +335,10 @@ def print_evidence(evidence: Evidence) -> None:
     )
     if evidence.known:
         say("The graph has this fact: what follows is what else supports it.")
+    if evidence.because:
+        say("\nWhy this probability")
+        for reason in evidence.because:
+            say(f"  {reason.sentence} This {effect_in_words(reason)}.")
     say("\nFacts that lead there")
     for rule in evidence.rules:
         say(f"  {steps_in_words(rule.examples[0])}")
@@ -299,10 +346,6 @@ def print_evidence(evidence: Evidence) -> None:
         say(f"      {rule.kind}: {rule_in_words(rule)} ({rule.confidence:.0%}){more}")
     if not evidence.rules:
         say("  none of at most three steps")
-    if evidence.against:
-        say("\nAgainst it")
-        for reason in evidence.against:
-            say(f"  {reason}")
     say()
     print_table(
         "Similar entities with such a fact",
@@ -344,6 +387,9 @@ def print_completion(summary: CompletionSummary) -> None:
         f"{summary.facts:,} new facts{spread}, out of {summary.pairs:,} pairs of {summary.relations:,} relations, "
         f"are in {summary.out}."
     )
+    if summary.expected is not None and summary.facts:
+        count = f"{summary.expected:,.0f}" if summary.expected >= 10 else f"{summary.expected:.1f}"
+        say(f"By their probabilities, {count} of them are expected to hold.")
 
 
 def print_update(out: str, report: UpdateReport) -> None:
@@ -363,7 +409,11 @@ def print_update(out: str, report: UpdateReport) -> None:
             ("MRR after", f"{report.mrr_after:.4f}"),
             ("better / worse / equal", f"{report.better:.1%} / {report.worse:.1%} / {report.equal:.1%}"),
             ("median change of rank, in doublings", f"{report.median_shift:.2f}"),
-            ("similarity of old rows to what they were", f"{report.row_similarity:.4f}"),
+            *(
+                [("similarity of old rows to what they were", f"{report.row_similarity:.4f}")]
+                if report.row_similarity is not None
+                else []
+            ),
         ],
     )
 

@@ -1,4 +1,4 @@
-"""The commands that measure runs: evaluate, compare."""
+"""The commands that measure runs: evaluate, compare, backtest, calibrate."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from transher.cli.options import as_json, load_run, print_json, run_argument, split_option, threads_option, use_threads
+from transher.errors import InputError, UsageError
 
 
 @click.command()
@@ -16,7 +17,7 @@ from transher.cli.options import as_json, load_run, print_json, run_argument, sp
 @click.option(
     "--by", type=click.Choice(["side", "type", "relation"]), help="Also print metrics by side, type or relation."
 )
-@click.option("--calibration", is_flag=True, help="Evaluate the calibration of the probabilities instead of the ranks.")
+@click.option("--calibration", is_flag=True, help="Try the probabilities on the test triples instead of ranking them.")
 @threads_option
 @as_json
 def evaluate(
@@ -29,7 +30,10 @@ def evaluate(
     use_threads(threads)
     run = load_run(run_folder)
     if calibration:
-        report = run.calibration_report(split)
+        if split != "test":
+            raise UsageError("probabilities are fitted on valid and tried on test: leave out --split.")
+        with progress_bar("completing", "of all pairs") as update:
+            report = run.calibration_report(update)
         if as_json:
             print_json(report.to_dict())
         else:
@@ -65,4 +69,74 @@ def compare(first: Path, second: Path, split: Any, threads: int | None, as_json:
         print_comparison(str(first), str(second), comparison)
 
 
-COMMANDS = (evaluate, compare)
+later_argument = click.argument("later_facts", metavar="LATER_FACTS")
+about_option = click.option(
+    "--about",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Entities whose later facts are all given, one per line; by default all entities.",
+)
+
+
+@click.command()
+@run_argument
+@later_argument
+@about_option
+@threads_option
+@as_json
+def backtest(run_folder: Path, later_facts: str, about: Path | None, threads: int | None, as_json: bool) -> None:
+    """Compare what a run predicted with facts that came later.
+
+    Prints how many of the best 100, 1,000 and 10,000 predictions came true, against popularity and chance; the ranks of
+    the later facts; and whether probabilities were in proportion.
+    """
+    from transher.cli.display import print_backtest
+    from transher.cli.progress import progress_bar
+
+    use_threads(threads)
+    run = load_run(run_folder)
+    with progress_bar("completing", "of all pairs") as update:
+        report = run.backtest(later_facts, about=_lines(about), progress=update)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_backtest(report)
+
+
+@click.command()
+@run_argument
+@click.option("--later", metavar="FACTS", help="Facts that were added since; by default the validation triples.")
+@about_option
+@threads_option
+@as_json
+def calibrate(run_folder: Path, later: str | None, about: Path | None, threads: int | None, as_json: bool) -> None:
+    """Fit the probabilities of a run anew.
+
+    With facts that were added to the graph since, a probability says how likely a fact is to be added next. Facts that
+    are added later are not drawn at random, as validation triples are, so this is the better judge of what is missing.
+    """
+    from transher.cli.display import note
+    from transher.cli.progress import TrainingDisplay
+
+    use_threads(threads)
+    run = load_run(run_folder)
+    with TrainingDisplay() as display:
+        judge = run.calibrate(later, about=_lines(about), watcher=display).judge
+    assert judge is not None  # it was fitted just now
+    if as_json:
+        print_json({"run": str(run_folder), "hidden": judge.verdicts.hidden, "later": judge.verdicts.later})
+        return
+    note(f"The probabilities of {run_folder} are fitted anew. Try them: transher evaluate {run_folder} --calibration")
+
+
+def _lines(path: Path | None) -> list[str] | None:
+    """The names in a file, one per line; None without a file."""
+    if path is None:
+        return None
+    try:
+        return [line.strip() for line in path.read_text("utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read ({error}).", file=path, remedy="Give a text file in UTF-8.") from None
+
+
+COMMANDS = (evaluate, compare, backtest, calibrate)

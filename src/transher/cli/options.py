@@ -114,18 +114,21 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for p
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
 threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
-base_rate_option = click.option(
-    "--base-rate",
+missing_share_option = click.option(
+    "--missing-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of triples that hold among those you ask about; by default an estimate for each relation.",
+    help="Share of all that holds which the graph lacks; by default as much as was held out for validation.",
 )
 
 
 def load_run(folder: Path) -> Run:
+    from transher.answering.storage import JUDGE_FILE
     from transher.cli.display import note
     from transher.runs.run import load
 
     run = load(folder)
+    if len(run.graph.valid) and not (folder / JUDGE_FILE).is_file():
+        note("This run has no probabilities yet: they are fitted now, which may take a minute.")
     if run.manifest is None:
         note(
             f"{folder} is not finished: these are its best weights so far. "
@@ -195,9 +198,14 @@ def choose_any_recipe(
 ) -> tuple[AnyRecipe, str]:
     """As `choose_recipe`, of rules too."""
     from transher.models.catalogue import RULES
+    from transher.training.blend_recipe import BlendRecipe
     from transher.training.rule_recipe import RuleRecipe, load_recipe
 
     given = None if recipe_name is None else load_recipe(recipe_name)
+    if isinstance(given, BlendRecipe):
+        raise UsageError(
+            f"{recipe_name} is of a blend, which is made of finished runs: transher blend RUN RUN --out NEW."
+        )
     if model != RULES and not isinstance(given, RuleRecipe):
         if minutes is not None:
             raise UsageError(f"--minutes is for --model {RULES}: other models take --set training.steps=20000.")

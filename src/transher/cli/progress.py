@@ -81,6 +81,7 @@ class TrainingDisplay(Watcher):
         )
         self._progress.start()
         self._task: TaskID | None = None
+        self._fitting: TaskID | None = None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -101,6 +102,11 @@ class TrainingDisplay(Watcher):
         if self._task is None:
             self._task = self._progress.add_task("mining", total=mined.limit, unit="seconds", numbers="", left="")
         self._progress.update(self._task, completed=mined.seconds, numbers=f"{mined.rules:,} rules")
+
+    def fitting(self, done: int, total: int) -> None:
+        if self._fitting is None:
+            self._fitting = self._progress.add_task("fitting", total=1, unit="", numbers="probabilities", left="")
+        self._progress.update(self._fitting, completed=done, total=total, unit="pairs")
 
     def noticed(self, message: str) -> None:
         self._progress.print(message, markup=False)

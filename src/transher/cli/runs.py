@@ -1,4 +1,4 @@
-"""The commands that make something of graphs and runs: train, join, update, export, search."""
+"""The commands that make something of graphs and runs: train, join, blend, update, export, search."""
 
 from __future__ import annotations
 
@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 @out_option("Folder for the run; new or empty.")
 @click.option("--resume", is_flag=True, help="Resume the training or update that was stopped in this folder.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long rules are mined; 10 by default.")
+@click.option(
+    "--later",
+    metavar="FACTS",
+    help="Facts that were added since, to fit probabilities on.",
+)
 @recipe_options
 @reading_options
 @threads_option
@@ -41,6 +46,7 @@ if TYPE_CHECKING:
 def train(
     graph_name: str | None,
     out: Path,
+    later: str | None,
     model: str | None,
     recipe_name: str | None,
     settings: tuple[str, ...],
@@ -68,9 +74,9 @@ def train(
     use_threads(threads)
     with TrainingDisplay() as display:
         if resume:
-            if model or recipe_name or settings or seed is not None or minutes is not None:
+            if model or recipe_name or settings or seed is not None or minutes is not None or later:
                 raise UsageError(
-                    "a training that is resumed keeps its recipe: leave out --model, --recipe, --set, --seed and so on."
+                    "a training that is resumed keeps its recipe: leave out --model, --recipe, --set and so on."
                 )
             if graph_name is not None and not began_with(out, open_graph(graph_name, reading)):
                 raise UsageError(
@@ -86,7 +92,7 @@ def train(
             graph = open_graph(graph_name, reading)
             recipe, reason = choose_any_recipe(graph, model, recipe_name, settings, seed, minutes)
             print_recipe(recipe, reason)
-            run = train_run(graph, out, recipe=recipe, watcher=display)
+            run = train_run(graph, out, recipe=recipe, later=later, watcher=display)
     _tell_trained(run, out, as_json)
 
 
@@ -125,6 +131,32 @@ def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json:
     _tell_trained(run, out, as_json)
     if not as_json:
         note(f"It has k = {run.trained('a join')[1].model.k:,}, of {len(run_folders)} runs.")
+
+
+@click.command()
+@click.argument("run_folders", metavar="RUN RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option("Folder for the blend; new or empty.")
+@threads_option
+@as_json
+def blend(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
+    """Blend finished runs of any kind on one graph into one run.
+
+    Its score is a weighted sum of theirs. The weights are fitted on validation triples, for each relation and side:
+    where rules are sure they decide, elsewhere the vectors do.
+    """
+    from transher.cli.display import print_table
+    from transher.cli.progress import TrainingDisplay
+    from transher.runs.blending import blend as blend_runs
+
+    use_threads(threads)
+    members = [load_run(folder) for folder in run_folders]
+    with TrainingDisplay() as display:
+        run = blend_runs(members, out, watcher=display)
+    alone = [(str(member.folder), member.title, member.kept_metrics()) for member in members]
+    rows = [(folder, title, f"{metrics['overall']['mrr']:.4f}") for folder, title, metrics in alone if metrics]
+    if rows and not as_json:
+        print_table("Each run alone", ["run", "model", "test MRR"], rows)
+    _tell_trained(run, out, as_json)
 
 
 @click.command()
@@ -233,4 +265,4 @@ def search(
     note(f"Train it: transher train {graph_name} --recipe {out / searching.BEST_FILE} --out RUN")
 
 
-COMMANDS = (train, join, update, export, search)
+COMMANDS = (train, join, blend, update, export, search)

@@ -37,10 +37,10 @@ class Scoring:
     """The rows of a file with their scores, and how many had a name that the graph lacks."""
 
     def __init__(
-        self, run: Run, path: Path, options: ReadingOptions, unknown: Unknown, base_rate: float | None
+        self, run: Run, path: Path, options: ReadingOptions, unknown: Unknown, missing_share: float | None
     ) -> None:
         self._run, self._path, self._options = run, path, options
-        self._unknown, self._base_rate = unknown, base_rate
+        self._unknown, self._missing_share = unknown, missing_share
         self._bad_rows = BadRows()
         self._count = 0
         self._not_found = 0
@@ -71,7 +71,9 @@ class Scoring:
     def _scored(self, rows: Rows) -> pa.Table:
         words = [rows.triples[column].cast(pa.string()).combine_chunks() for column in ENDS]
         try:
-            worth = judge_words(self._run.answering, words, self._unknown, self._base_rate, partial(self._place, rows))
+            worth = judge_words(
+                self._run.answering, words, self._unknown, self._missing_share, partial(self._place, rows)
+            )
         except UnknownNameError as error:
             header = " If it is a header: --header yes." if str(error).startswith(f"{self._path}, line 1:") else ""
             raise InputError(f"{error}{header}") from None

@@ -1,34 +1,24 @@
-"""Probabilities: from a score to how likely the triple is to hold.
+"""The usual calibration of a score, as the yardstick for the judge (`transher.answering.judge`): Platt's method.
 
-p = σ(slope_r · score + offset_r), with a positive slope, so that within a relation probabilities order answers as
-scores do. The two numbers of each relation are fitted on validation triples against corruptions of them
-(`labelled_triples`: ten a side, of the right kind, none of them known). A relation with few validation triples keeps to
-the fit of all relations together, to which a normal prior pulls it; one with many goes where its data say.
-
-What a probability means depends on how rare true triples are among those that are asked about. In the sampling one in
-eleven holds; among all pairs of entities that a relation could join, far fewer do. Bayes' rule moves the offset to
-another base rate: logit(p) + logit(new base rate) − logit(sampled base rate). `transher.answering.judge` says which.
+p = σ(slope_r · score + offset_r), with a positive slope. The two numbers of each relation are fitted on validation
+triples against corruptions of them (`labelled_triples`: ten a side, of the right kind, none of them known). A relation
+with few validation triples keeps to the fit of all relations together, to which a normal prior pulls it; one with many
+goes where its data say. Among drawn corruptions few are plausible, so it promises far too much of those that are.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
-from transher.errors import InputError
 from transher.evaluation.labelled import NEGATIVES, labelled_triples
-from transher.files import write_json
-from transher.graph.graph import SIDES, Graph
+from transher.graph.graph import Graph
 from transher.scorer import Scorer
 
-CALIBRATION_FILE = "calibration.json"
-FORMAT = 1
 _PRIOR = 0.5  # precision of a relation's slope and offset around the pooled ones, in standardised scores
 _FLATTEST = 0.05  # smallest slope of a relation, as a share of the pooled one: still monotone
 _ITERATIONS = 50
@@ -43,55 +33,11 @@ class Calibration:
 
     slopes: Numbers
     offsets: Numbers
-    positives: NDArray[np.int64]  # (relations,), validation triples that each fit has seen
-    base_rate: float  # of the sampling
-    negatives: int
 
-    def logits(self, scores: Any, relations: Any, base_rates: Any) -> NDArray[np.float64]:
-        """log(p / (1 − p)) of scores (n,) of relations (n,) under base rates (n,), or one for all. Finer than p where p
-        is almost 1."""
+    def logits(self, scores: Any, relations: Any) -> NDArray[np.float64]:
+        """log(p / (1 − p)) of scores (n,) of relations (n,): (n,)."""
         values = self.slopes[relations] * np.asarray(scores, dtype=np.float64) + self.offsets[relations]
-        return np.asarray(values + self._shift(base_rates), dtype=np.float64)
-
-    def score_at(self, log_odds: float, relation: int, base_rate: float) -> float:
-        """The score from which on triples of a relation have these log odds: the inverse of `logits`."""
-        return float((log_odds - self._shift(base_rate) - self.offsets[relation]) / self.slopes[relation])
-
-    def _shift(self, base_rates: Any) -> Any:
-        return logit(base_rates) - logit(self.base_rate)
-
-    def save(self, folder: Path, graph: Graph) -> None:
-        identifiers = graph.relations.identifiers.to_pylist()
-        write_json(
-            folder / CALIBRATION_FILE,
-            {
-                "format": FORMAT,
-                "probability": "1 / (1 + exp(−(slope · score + offset)))",
-                "base_rate": self.base_rate,
-                "negatives_per_side": self.negatives,
-                "relations": {
-                    name: {"positives": int(self.positives[i]), "both": [self.slopes[i], self.offsets[i]]}
-                    for i, name in enumerate(identifiers)
-                },
-            },
-        )
-
-    @classmethod
-    def load(cls, folder: Path, graph: Graph) -> Calibration:
-        path = folder / CALIBRATION_FILE
-        try:
-            saved = json.loads(path.read_text("utf-8"))
-            rows = [saved["relations"][name] for name in graph.relations.identifiers.to_pylist()]
-            # Version 0.1.0 fitted each side on its own where a triple had two scores. Their mean is that of its score.
-            sides = ("both",) if not rows or "both" in rows[0] else SIDES
-            fits = np.array([[row[side] for side in sides] for row in rows], dtype=np.float64).reshape(len(rows), -1, 2)
-            positives = np.array([row["positives"] for row in rows], dtype=np.int64)
-            slopes, offsets = fits.mean(1).T
-            return cls(slopes, offsets, positives, float(saved["base_rate"]), saved["negatives_per_side"])
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(
-                f"is not a calibration of this graph ({error}).", file=path, remedy="Take a copy of the run."
-            ) from None
+        return np.asarray(values, dtype=np.float64)
 
 
 def calibrate(scorer: Scorer, graph: Graph, negatives: int = NEGATIVES) -> Calibration | None:
@@ -107,8 +53,7 @@ def calibrate(scorer: Scorer, graph: Graph, negatives: int = NEGATIVES) -> Calib
     start = np.repeat(pooled, relation_count, axis=0)
     slopes, offsets = _fit(standard, sample.holds, sample.triples[:, 1], start, _PRIOR).T
     slopes, offsets = slopes / scale, offsets - slopes * centre / scale
-    positives = np.bincount(sample.triples[sample.holds, 1], minlength=relation_count) // 2
-    return Calibration(slopes, offsets, positives, sample.base_rate, negatives)
+    return Calibration(slopes, offsets)
 
 
 def _fit(

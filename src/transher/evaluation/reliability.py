@@ -1,22 +1,13 @@
-"""How far probabilities can be trusted: the reliability diagram and what it comes to, before and after calibration."""
+"""How far probabilities can be trusted: the reliability diagram and what it comes to."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
-from transher.errors import UsageError
-from transher.evaluation.calibration import Calibration
-from transher.evaluation.labelled import labelled_triples
-from transher.graph.graph import Graph, Split
-from transher.scorer import Scorer
-
-BINS = 15
-_TEST_SEED = 1  # other draws than those that the calibration was fitted on
+BINS = 10
 
 
 @dataclass(frozen=True)
@@ -57,41 +48,3 @@ class Reliability:
                 for place in np.flatnonzero(counts).tolist()
             ],
         )
-
-
-@dataclass(frozen=True)
-class CalibrationReport:
-    """What calibration does to the probabilities of a split."""
-
-    graph: str
-    split: Split
-    triples: int
-    negatives_per_side: int
-    base_rate: float
-    before: Reliability  # σ(score), which is what the loss of the training makes of a score
-    after: Reliability
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-def report_calibration(
-    scorer: Scorer, graph: Graph, calibration: Calibration | None, split: Split = "test"
-) -> CalibrationReport:
-    """Judge a run's probabilities on the triples of a split and corruptions of them, sampled as for the calibration."""
-    if calibration is None:
-        raise UsageError(f"The graph '{graph.name}' has no validation triples, so its scores are not calibrated.")
-    if not len(graph.split(split)):
-        raise UsageError(f"The graph '{graph.name}' has no {split} triples: there is nothing to judge by.")
-    sample = labelled_triples(graph, split, calibration.negatives, seed=_TEST_SEED)
-    scores = sample.scores(scorer)
-    calibrated = expit(calibration.logits(scores, sample.triples[:, 1], sample.base_rate))
-    return CalibrationReport(
-        graph=graph.name,
-        split=split,
-        triples=int(sample.holds.sum()) // 2,
-        negatives_per_side=calibration.negatives,
-        base_rate=sample.base_rate,
-        before=Reliability.of(np.asarray(expit(scores), dtype=np.float64), sample.holds),
-        after=Reliability.of(np.asarray(calibrated, dtype=np.float64), sample.holds),
-    )

@@ -65,6 +65,27 @@ class Ends:
             fits[rows] = np.isin(triples[rows, 0], heads) & np.isin(triples[rows, 2], tails)
         return fits
 
+    def fits_at(self, ends: NDArray[np.integer], entities: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether each of entities (n,) fits its end (n,): (n,)."""
+        fits = np.zeros(len(ends), dtype=np.bool_)
+        for end in np.unique(ends).tolist():
+            rows, own = np.flatnonzero(ends == end), self.fitting(end)
+            places = np.minimum(np.searchsorted(own, entities[rows]), max(len(own) - 1, 0))
+            fits[rows] = own[places] == entities[rows] if len(own) else False
+        return fits
+
+    @cached_property
+    def standing_counts(self) -> NDArray[np.int64]:
+        """How many entities the graph has at each end: (ends,)."""
+        return np.diff(self._standing.indptr).astype(np.int64)
+
+    @cached_property
+    def alone_counts(self) -> NDArray[np.int64]:
+        """How many of them have one answer only: (ends,)."""
+        counts = self._standing
+        ends = np.repeat(np.arange(len(self.standing_counts)), self.standing_counts)
+        return np.bincount(ends[counts.data == 1], minlength=len(self.standing_counts))
+
     def taken(self, triples: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which of triples (n, 3) have an end with a single answer, and that answer is another one: (n,)."""
         heads, relations, tails = triples.T
@@ -90,11 +111,8 @@ class Ends:
     @cached_property
     def single(self) -> NDArray[np.float64]:
         """Which share of the entities at each end has one answer only: (ends,); 0 where there are too few to say."""
-        counts = self._standing
-        standing = np.diff(counts.indptr)
-        ends = np.repeat(np.arange(len(standing)), standing)
-        alone = np.bincount(ends[counts.data == 1], minlength=len(standing))
-        return np.where(standing < _CASES, 0.0, alone / np.maximum(standing, 1))
+        standing = self.standing_counts
+        return np.where(standing < _CASES, 0.0, self.alone_counts / np.maximum(standing, 1))
 
     def plausible(self, triples: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which of triples (n, 3) do not join an entity with itself, unless the relation has such facts: (n,)."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from transher.errors import UsageError, nearest
@@ -94,6 +96,11 @@ class Graph:
             suggestion = nearest(name, SPLITS) or f"There are {', '.join(SPLITS)}."
             raise UsageError(f"Unknown split {name!r}. {suggestion}")
         return {"train": self.train, "valid": self.valid, "test": self.test}[name]
+
+    def find_triples(self, words: Sequence[pa.Array]) -> NDArray[np.int64]:
+        """Ids (n, 3) of names in three columns, −1 where one means nothing or several things."""
+        vocabularies = (self.entities, self.relations, self.entities)
+        return np.stack([vocabulary.meant(column) for vocabulary, column in zip(vocabularies, words, strict=True)], 1)
 
     @cached_property
     def all_triples(self) -> Triples:

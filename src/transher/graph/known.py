@@ -97,15 +97,22 @@ class KnownAnswers:
         self, anchors: NDArray[np.integer], relations: NDArray[np.integer], answers: NDArray[np.integer]
     ) -> NDArray[np.bool_]:
         """Whether each of B triples is known: (B,)."""
+        found: NDArray[np.bool_] = self.places(anchors, relations, answers) >= 0
+        return found
+
+    def places(
+        self, anchors: NDArray[np.integer], relations: NDArray[np.integer], answers: NDArray[np.integer]
+    ) -> NDArray[np.int64]:
+        """Where in `answers` each of B triples is: (B,), −1 for those that are not known."""
         first, last = self.ranges(anchors, relations)
         end, wanted = last.copy(), np.asarray(answers)
         for _ in range(int(np.max(last - first, initial=0)).bit_length()):  # a binary search within each range
             middle = (first + last) // 2
             below = self.answers[np.minimum(middle, len(self.answers) - 1)] < wanted
             first, last = np.where(below & (first < last), middle + 1, first), np.where(below, last, middle)
-        found: NDArray[np.bool_] = first < end
+        found = first < end
         found[found] = self.answers[first[found]] == wanted[found]
-        return found
+        return np.where(found, first, -1)
 
     def ranges(
         self, anchors: NDArray[np.integer], relations: NDArray[np.integer]

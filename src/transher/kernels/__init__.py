@@ -26,7 +26,8 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adam_rows, distinct, gather_rows, mask_known, unit_rows
+from transher.kernels.rows import adagrad_rows, adam_rows, distinct, gather_rows, mask_known, unit_rows
+from transher.kernels.softmax import has_bfloat16, softmax_gradients
 from transher.kernels.thinning import thin
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Columns",
     "Known",
     "Positions",
+    "adagrad_rows",
     "adam_rows",
     "backend",
     "complex_modulus_cross",
@@ -43,6 +45,7 @@ __all__ = [
     "count_better",
     "distinct",
     "gather_rows",
+    "has_bfloat16",
     "mask_known",
     "merge_best",
     "normalise",
@@ -56,6 +59,7 @@ __all__ = [
     "scaled_l1_pairs",
     "scaled_l1_top",
     "self_adversarial",
+    "softmax_gradients",
     "squared_l2_cross",
     "squared_l2_pairs",
     "thin",

@@ -11,6 +11,9 @@ from transher.kernels import native, reference
 from transher.kernels.known import Known
 from transher.kernels.reference import Adam
 
+# Numbers of a table that stay in the processor's cache while an optimiser passes over them several times: 512 KB.
+_CACHED = 1 << 17
+
 
 def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
     """weight: (n, k), ids: int64 (U,) → a copy of those rows (U, k); no gradient flows."""
@@ -35,6 +38,24 @@ def adam_rows(weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tenso
     native.loaded().adam_rows(
         native.threads(), weight, m, v, _ids(ids), gradient.contiguous(), rate, beta1, beta2, eps, root_correction
     )
+
+
+@torch.no_grad()
+def adagrad_rows(
+    weight: Tensor, total: Tensor, ids: Tensor | None, gradient: Tensor, lr: float, epsilon: float
+) -> None:
+    """One step of Adagrad in place on the rows `ids` (U,), which must be distinct, or on all. weight and its sum of
+    squared gradients: (n, k), gradient: (U, k)."""
+    if ids is not None:
+        total.index_add_(0, ids, gradient.square())
+        step = gradient / total.index_select(0, ids).sqrt_().add_(epsilon)
+        weight.index_add_(0, ids, step, alpha=-lr)
+        return
+    size = max(1, _CACHED // max(1, weight.shape[1]))
+    for rows in zip(weight.split(size), total.split(size), gradient.split(size), strict=True):
+        part, squares, slope = rows
+        squares.addcmul_(slope, slope)
+        part.addcdiv_(slope, squares.sqrt().add_(epsilon), value=-lr)
 
 
 @torch.no_grad()

@@ -29,6 +29,8 @@ BUILT_IN = {
     "seek": "transher.models.seek:SEEK",
 }
 RULES = "rules"  # no model with weights: logical rules, which are mined
+BLEND = "blend"  # nor this: runs of whichever kind, blended
+_SCORERS = {RULES: "transher.rules:Rules", BLEND: "transher.blending:Blend"}
 _EXTENSIONS = Extensions("model", "transher.models", BUILT_IN)
 
 
@@ -56,6 +58,8 @@ def model_class(name: str) -> type[Model]:
 
     if name == RULES:
         raise UsageError(f"'{RULES}' are mined, and have no settings of a model with weights: use a model instead.")
+    if name == BLEND:
+        raise UsageError(f"a '{BLEND}' is made of finished runs: transher blend RUN RUN --out NEW.")
     found = _EXTENSIONS.find(name)
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise UsageError(f"'{name}' is not a model: it must be a class that inherits from transher.models.Model.")
@@ -88,4 +92,4 @@ def build_model(choice: Choice) -> Model:
 
 def provenance(name: str) -> dict[str, str]:
     """Where a model comes from: its module, class, and the distribution with its version, for the run's manifest."""
-    return _EXTENSIONS.provenance("transher.rules:Rules" if name == RULES else name)
+    return _EXTENSIONS.provenance(_SCORERS.get(name, name))

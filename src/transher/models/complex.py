@@ -29,6 +29,9 @@ class ComplEx(DotModel):
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         return (complex_product(anchors, relations, conjugate_b=side == "head"),)
 
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        return complex_product(tails, heads, conjugate_b=True)
+
     def moduli(self, rows: Tensor) -> Tensor:
         return complex_moduli(rows)
 

@@ -21,5 +21,8 @@ class DistMult(DotModel):
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         return (anchors * relations,)
 
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        return heads * tails
+
     def joined_rows(self, entities: Tensor, relations: Tensor, joined: Model, share: float) -> tuple[Tensor, Tensor]:
         return entities, relations * share

@@ -80,7 +80,7 @@ class ScaledL1Model(Model):
 class DotModel(Model):
     """Σ_i q_i e_i, with the query (q,): one matrix product for BLAS."""
 
-    # As ComplEx is trained since Lacroix et al. (2018), with a sample of the entities instead of all. The
+    # As ComplEx is trained since Lacroix et al. (2018); on a very large graph with a sample of the entities. The
     # self-adversarial loss with a large γ, as in the authors' baselines, leaves these models at chance on small graphs.
     defaults: ClassVar[Mapping[str, Any]] = {
         "model.init": "N_N_N",
@@ -90,9 +90,9 @@ class DotModel(Model):
         "training.weighting": "none",
         "training.optimizer": "adagrad",
         "training.lr": 0.1,
-        "training.n3": 0.03,
     }
     can_drop = True
+    by_dot_product = True
 
     def cross(self, query: Query, candidates: Tensor) -> Tensor:
         (q,) = query

@@ -26,3 +26,8 @@ class HolE(DotModel):
         anchor, relation = torch.fft.rfft(anchors), torch.fft.rfft(relations)
         spectrum = relation * anchor if side == "tail" else relation.conj() * anchor
         return (torch.fft.irfft(spectrum, n=self.k),)
+
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        head, tail = torch.fft.rfft(heads), torch.fft.rfft(tails)
+        correlation: Tensor = torch.fft.irfft(head.conj() * tail, n=self.k)
+        return correlation

@@ -49,6 +49,7 @@ class Model(ABC):
     largest_default_k: ClassVar[int | None] = None  # of its default recipe, where a wide model costs too much
     only_direction: ClassVar[bool] = False  # whether only the direction of an entity's row counts, not its length
     can_drop: ClassVar[bool] = False  # whether a query's coordinates can be dropped one by one
+    by_dot_product: ClassVar[bool] = False  # whether a score is the dot product of the query and the candidate
     holds_scores: ClassVar[bool] = True  # whether `count_better` holds the scores of all candidates at a time
 
     def __init_subclass__(cls) -> None:
@@ -161,6 +162,16 @@ class Model(ABC):
         aside: int64 (n,), (n,). chunks: (first id, seen rows (C, d)) over all candidates; known: of each query."""
         scores = torch.cat([self.cross(query, rows) for _, rows in chunks], 1)
         return count_in_matrix(scores, asked.query, asked.ids, known)
+
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        """heads, tails: seen entity rows (B, d) → (B, w): the score of a pair with any relation is the dot product with
+        the relation's row. For models whose score is linear in the relation."""
+        raise UsageError(f"{self.title} cannot predict relations by a dot product: set training.relation_prediction=0.")
+
+    @classmethod
+    def predicts_relations(cls) -> bool:
+        """Whether `relation_query` is defined."""
+        return cls.relation_query is not Model.relation_query
 
     def translation(self, relations: Tensor) -> Tensor | None:
         """The columns B of relation rows, a view, for λ‖B‖² and pictures; None where a model has no such thing."""

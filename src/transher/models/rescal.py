@@ -25,3 +25,6 @@ class RESCAL(DotModel):
         if side == "tail":
             M = M.transpose(1, 2)
         return (torch.bmm(M, anchors[..., None])[..., 0],)
+
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        return (heads[:, :, None] * tails[:, None, :]).flatten(1)

@@ -39,8 +39,18 @@ class SEEK(DotModel):
         q = relation[..., ::2, :].sum(-2, keepdim=True) * anchor  # even segments of r leave the entity's in place
         for x in range(1, d, 2):
             if side == "tail":
-                moved = torch.cat([-anchor[..., d - x :, :], anchor[..., : d - x, :]], -2)
+                moved = self._moved(anchor, x)
             else:
                 moved = torch.cat([anchor[..., x:, :], -anchor[..., :x, :]], -2)
             q = torch.addcmul(q, relation[..., x : x + 1, :], moved)
         return (q.flatten(-2),)
+
+    def relation_query(self, heads: Tensor, tails: Tensor) -> Tensor:
+        head, tail = (rows.unflatten(-1, (self.segments, -1)) for rows in (heads, tails))
+        met = [(head if x % 2 == 0 else self._moved(head, x)) * tail for x in range(self.segments)]
+        return torch.cat([product.sum(-2) for product in met], -1)
+
+    def _moved(self, head: Tensor, x: int) -> Tensor:
+        """head: (…, d, k/d) → in segment w the one that meets t_w by the odd segment r_x, with its sign."""
+        place = self.segments - x
+        return torch.cat([-head[..., place:, :], head[..., :place, :]], -2)

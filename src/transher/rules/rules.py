@@ -72,6 +72,10 @@ class Rules(Scorer):
         return self._trained.relation_count
 
     @property
+    def dense(self) -> bool:
+        return False
+
+    @property
     def trained(self) -> KnownTriples:
         """The triples that bodies are followed in."""
         return self._trained

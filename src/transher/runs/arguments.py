@@ -6,14 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from transher.errors import UsageError
-from transher.graph.graph import Graph
+from transher.graph.graph import Graph, Triples
 from transher.graph.loading import load_graph
+from transher.graph.readers import read_triples
 from transher.models.catalogue import DEFAULT_MODEL, RULES
+from transher.training.blend_recipe import BlendRecipe
 from transher.training.defaults import default_recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
 
@@ -24,6 +27,14 @@ Settings: TypeAlias = Mapping[str, Any] | Iterable[str]
 
 def graph_from(x: Graph | AnyTriples) -> Graph:
     return x if isinstance(x, Graph) else load_graph(x)
+
+
+def ids_of(graph: Graph, x: AnyTriples) -> tuple[Triples, int]:
+    """Triples in names as ids (n, 3), and how many were left out since the graph lacks one of their names."""
+    table = read_triples(x)
+    ids = graph.find_triples([table.column(place).combine_chunks() for place in range(3)])
+    meant = (ids >= 0).all(1)
+    return ids[meant].astype(np.int32), int((~meant).sum())
 
 
 def recipe_from(
@@ -43,6 +54,8 @@ def recipe_from(
             raise UsageError(
                 f"model={model!r} contradicts recipe, which is for {chosen.model.name!r}: leave one of them out."
             )
+    if isinstance(chosen, BlendRecipe):
+        raise UsageError("a blend is made of finished runs and not trained: transher blend RUN RUN --out NEW.")
     changed = chosen.with_settings(given)
     if model is not None and changed.model.name != model:
         raise UsageError(f"model={model!r} contradicts settings, where model.name is {changed.model.name!r}.")

@@ -51,7 +51,7 @@ def export(run: Run, to: Format, out: str | Path, *, answers: int = 0) -> list[P
 
 def _tables(run: Run) -> Iterator[tuple[str, Vocabulary, Rows]]:
     """Name, vocabulary and rows of entities and relations. With reciprocal relations the rows of r⁻¹ lie behind."""
-    embeddings, _ = run.trained("an export")
+    embeddings, _ = run.vectors("an export")
     yield "entities", run.graph.entities, embeddings.entity_weights.numpy()
     yield "relations", run.graph.relations, embeddings.relation_weights.numpy()
 
@@ -112,7 +112,7 @@ def _tensorboard(run: Run, folder: Path) -> None:
 
 def _safetensors(run: Run, folder: Path) -> None:
     tables = {name: rows for name, _, rows in _tables(run)}
-    write_safetensors(folder / "embeddings.safetensors", tables, {"model": run.recipe.model.name})
+    write_safetensors(folder / "embeddings.safetensors", tables, {"model": run.vectors("an export")[1].model.name})
     for name, vocabulary, rows in _tables(run):
         _write_vocabulary(folder / f"{name}.tsv", vocabulary, rows)
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from transher.blending import Blend
+from transher.blending.storage import BLEND_FILE, load_weights
 from transher.errors import InputError, TransherError, UsageError
 from transher.files import whole_folder, writing
 from transher.graph.graph import Graph
@@ -14,11 +16,13 @@ from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.rules.storage import RULES_FILE, load_rules
 from transher.scorer import Scorer
+from transher.training.blend_recipe import BlendRecipe
 from transher.training.checkpoints import MODEL_FILE, read_tensors
 from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
 
 RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
+MEMBERS_FOLDER = "members"  # of a blend: a whole run in each of the folders 1, 2, …
 LOCK_FILE = ".lock"  # empty; held by the process that trains
 EVALUATION_FILE, RANKS_FILE = "evaluation.json", "ranks.parquet"  # of the test triples
 BEFORE_FILE, UPDATE_FILE = "before_update.safetensors", "update.json"  # of an update: until its end, and from then on
@@ -62,11 +66,29 @@ def read_recipe(folder: Path) -> AnyRecipe:
 
 def scorer_file(folder: Path, recipe: AnyRecipe) -> Path:
     """What a run answers from."""
-    return folder / (RULES_FILE if isinstance(recipe, RuleRecipe) else MODEL_FILE)
+    names: dict[type[AnyRecipe], str] = {Recipe: MODEL_FILE, RuleRecipe: RULES_FILE, BlendRecipe: BLEND_FILE}
+    return folder / names[type(recipe)]
+
+
+def member_folders(folder: Path, recipe: BlendRecipe) -> list[Path]:
+    """The folders of the runs that a blend is made of."""
+    return [folder / MEMBERS_FOLDER / str(number) for number in range(1, recipe.blend.members + 1)]
+
+
+def first_trained(folder: Path, recipe: AnyRecipe) -> Recipe | None:
+    """The recipe of the training that the first embeddings of a run come from; None without any."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    members = member_folders(folder, recipe) if isinstance(recipe, BlendRecipe) else []
+    found = (first_trained(member, read_recipe(member)) for member in members)
+    return next((one for one in found if one is not None), None)
 
 
 def read_scorer(folder: Path, recipe: AnyRecipe, graph: Graph) -> Scorer:
     """What a run answers by."""
+    if isinstance(recipe, BlendRecipe):
+        members = [read_scorer(member, read_recipe(member), graph) for member in member_folders(folder, recipe)]
+        return Blend(members, load_weights(folder, len(members), len(graph.relations)))
     return load_rules(folder, graph.trained) if isinstance(recipe, RuleRecipe) else _embeddings(folder, recipe, graph)
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import torch
 
+from transher.answering.storage import JUDGE_FILE, LEVELS_FILE
 from transher.errors import InputError
 from transher.files import sha256, write_json
 from transher.models.catalogue import provenance as model_provenance
 from transher.runs.folder import MANIFEST_FILE
 from transher.training.checkpoints import STATE_FILE
 from transher.training.loss import provenance as loss_provenance
+from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.versions import version_of
 
@@ -25,10 +27,11 @@ FORMAT = 1
 def write_manifest(
     folder: Path, recipe: AnyRecipe, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
 ) -> None:
-    """With it, the run is finished. `members` are what a joined run was made of."""
+    """With it, the run is finished. `members` are what a joined run or a blend was made of."""
+    made_by: dict[str, Any] = {}
     if isinstance(recipe, RuleRecipe):
-        made_by: dict[str, Any] = {"seed": recipe.mining.seed}
-    else:
+        made_by = {"seed": recipe.mining.seed}
+    elif isinstance(recipe, Recipe):
         made_by = {"loss": loss_provenance(recipe.training.loss), "seed": recipe.training.seed}
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and _is_listed(path.relative_to(folder))]
     write_json(
@@ -52,7 +55,9 @@ def write_manifest(
 
 
 def _is_listed(path: Path) -> bool:
-    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not path.name.startswith(".")
+    """Whether a file must stay as it is. A judge may be fitted anew, and has checks of its own."""
+    replaced = path.name in (JUDGE_FILE, LEVELS_FILE)
+    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not replaced and not path.name.startswith(".")
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -75,8 +80,8 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
             raise InputError(
                 "is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run."
             )
-        # The checkpoint is large, nothing is answered from it, and it has a hash of its own for an update.
-        if name != STATE_FILE and sha256(folder / name) != digest:
+        # A checkpoint is large, nothing is answered from it, and it has a hash of its own for an update.
+        if Path(name).name != STATE_FILE and sha256(folder / name) != digest:
             raise InputError(
                 "does not have the hash that the manifest says.",
                 file=folder / name,

@@ -14,8 +14,9 @@ from transher.evaluation.ranking import rank
 from transher.files import write_json
 from transher.graph.graph import Graph
 from transher.graph.growing import Growth
-from transher.models.embeddings import Embeddings
+from transher.models.embeddings import embeddings_of
 from transher.runs.folder import BEFORE_FILE, UPDATE_FILE
+from transher.scorer import Scorer
 from transher.training.checkpoints import read_tensors, write_tensors
 
 
@@ -29,7 +30,7 @@ class UpdateReport:
     new_relations: int
     examples: list[str]  # identifiers of some new entities
     steps: int
-    row_similarity: float  # mean cosine between an old entity's row before and after
+    row_similarity: float | None  # mean cosine between an old entity's row before and after; None without rows
     queries: int
     mrr_before: float | None
     mrr_after: float | None
@@ -42,9 +43,10 @@ class UpdateReport:
         return asdict(self)
 
 
-def keep_before(folder: Path, graph: Graph, scorer: Embeddings, growth: Growth) -> None:
+def keep_before(folder: Path, graph: Graph, scorer: Scorer, growth: Growth) -> None:
     """Write what the report will need of the run before, so that an update that is killed needs nothing else."""
-    tensors = {"rows": scorer.rows()}  # (old entities, d)
+    embeddings = embeddings_of(scorer)
+    tensors = {} if embeddings is None else {"rows": embeddings.rows()}  # (old entities, d)
     if len(graph.test):
         tensors["ranks"] = torch.from_numpy(rank(scorer, graph.test, graph.known).realistic)
     joined = {
@@ -57,14 +59,15 @@ def keep_before(folder: Path, graph: Graph, scorer: Embeddings, growth: Growth) 
     write_tensors(folder / BEFORE_FILE, tensors, joined)
 
 
-def report_movement(folder: Path, graph: Graph, scorer: Embeddings, steps: int) -> None:
+def report_movement(folder: Path, graph: Graph, scorer: Scorer, steps: int) -> None:
     """Write the report of an update, if the folder is one that has none yet. `graph` and `scorer` are those after."""
     path = folder / BEFORE_FILE
     if not path.is_file():
         return
     before, joined = read_tensors(path)
-    rows = before["rows"]
-    similarity = torch.cosine_similarity(rows, scorer.rows(slice(0, len(rows))), dim=1)
+    rows, embeddings, similarity = before.get("rows"), embeddings_of(scorer), None
+    if rows is not None and embeddings is not None:
+        similarity = float(torch.cosine_similarity(rows, embeddings.rows(slice(0, len(rows))), dim=1).mean())
     moved: dict[str, Any] = dict.fromkeys(("mrr_before", "mrr_after", "better", "worse", "equal", "median_shift"))
     if "ranks" in before:
         old = before["ranks"].numpy()
@@ -77,9 +80,7 @@ def report_movement(folder: Path, graph: Graph, scorer: Embeddings, steps: int) 
             "equal": float((new == old).mean()),
             "median_shift": float(np.median(np.abs(np.log2(new / old)))),
         }
-    report = UpdateReport(
-        **joined, steps=steps, row_similarity=float(similarity.mean()), queries=2 * len(graph.test), **moved
-    )
+    report = UpdateReport(**joined, steps=steps, row_similarity=similarity, queries=2 * len(graph.test), **moved)
     write_json(folder / UPDATE_FILE, report.to_dict())
     path.unlink()
 

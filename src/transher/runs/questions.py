@@ -16,7 +16,7 @@ from transher.deadline import slices
 from transher.errors import UsageError, nearest
 from transher.graph.frames import frame_columns, spelled
 from transher.graph.words import is_missing
-from transher.runs.scoring import COLUMNS, find_names, index_of, unknown_names
+from transher.runs.scoring import COLUMNS, index_of, unknown_names
 
 _TOGETHER = 1 << 10  # questions, so that the table of entities goes by once for many
 _CANDIDATES = 1 << 20  # of all questions together: what bounds the memory
@@ -28,18 +28,18 @@ def answer_table(
     questions: pd.DataFrame | pa.Table | Sequence[Mapping[str, object]],
     top: int,
     known: WhatIsKnown,
-    base_rate: float | None,
+    missing_share: float | None,
 ) -> pd.DataFrame:
     """The answers to each row's question, in the order of the rows. The column `question` has the row's index."""
     frame = _as_frame(questions)
     ids = _question_ids(answering, frame)
-    table, counts = answer_ids(answering, ids, top, known, base_rate)
+    table, counts = answer_ids(answering, ids, top, known, missing_share)
     table.insert(0, "question", frame.index.to_flat_index().repeat(counts))
     return table
 
 
 def answer_ids(
-    answering: Answering, ids: NDArray[np.int64], top: int, known: WhatIsKnown, base_rate: float | None
+    answering: Answering, ids: NDArray[np.int64], top: int, known: WhatIsKnown, missing_share: float | None
 ) -> tuple[pd.DataFrame, NDArray[np.int64]]:
     """The answers to n questions (n, 3), where −1 stands for what is asked: a table as of `in_names`, with the answers'
     own identifiers, and how many answers each question has (n,)."""
@@ -47,7 +47,7 @@ def answer_ids(
     size = max(1, min(_TOGETHER, _CANDIDATES // max(1, top)))
     for part in slices(len(ids), size):
         given = ([None if id < 0 else id for id in row] for row in ids[part].tolist())
-        answers = answering.answer([Question(h, r, t, top, known, base_rate) for h, r, t in given])
+        answers = answering.answer([Question(h, r, t, top, known, missing_share) for h, r, t in given])
         counts.append(np.array([len(found) for found in answers], dtype=np.int64))
         tables.append(_in_names(answering, answers, ids[part]))
     if not tables:
@@ -102,7 +102,7 @@ def _question_ids(answering: Answering, frame: pd.DataFrame) -> NDArray[np.int64
             "Each question gives two of head, relation and tail, and the third is empty. It is not so at "
             f"{rows}{', …' if len(wrong) > _LISTED else '.'}"
         )
-    ids = np.where(empty, -1, find_names(answering, words))
+    ids = np.where(empty, -1, answering.graph.find_triples(words))
     bad = (ids < 0) & ~empty
     if bad.any():
         raise unknown_names(answering, words, bad, partial(index_of, frame))

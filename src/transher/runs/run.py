@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,16 +17,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from transher.answering.answers import Answering, WhatIsKnown
+from transher.answering.backtest import Backtest, backtest
 from transher.answering.completion import CompletionSummary, complete_to_file
 from transher.answering.evidence import Evidence, explain, reasons
+from transher.answering.judge import Judge
 from transher.answering.missing import Search, Wanted, wanted_facts
 from transher.answering.predicted import in_names
+from transher.answering.reading import Earlier
+from transher.answering.trials import CalibrationReport, report_calibration
 from transher.errors import UsageError
 from transher.evaluation import Comparison, Evaluation, evaluate
-from transher.evaluation.calibration import CALIBRATION_FILE, Calibration, calibrate
 from transher.evaluation.ranks import Progress, Ranks
-from transher.evaluation.reliability import CalibrationReport, report_calibration
-from transher.files import sha256, writing
+from transher.files import alone, sha256, writing
 from transher.graph.graph import Graph, Split
 from transher.graph.notebook import html_summary
 from transher.graph.options import ChosenColumns
@@ -35,25 +36,29 @@ from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
 from transher.models.embeddings import Embeddings, embeddings_of
 from transher.rules import rules_of
-from transher.runs.arguments import AnyTriples
+from transher.runs.arguments import AnyTriples, ids_of
 from transher.runs.compare import compare
 from transher.runs.dataframes import By, embedding_frame, history_frame, metrics_frame
 from transher.runs.export import Format, export
 from transher.runs.folder import (
     EVALUATION_FILE,
     GRAPH_FOLDER,
+    LOCK_FILE,
     RANKS_FILE,
+    first_trained,
     new_folder,
     read_recipe,
     read_scorer,
     scorer_file,
 )
+from transher.runs.judging import fitted_judge, kept_judge
 from transher.runs.manifest import read_manifest
 from transher.runs.movement import UpdateReport, read_movement
 from transher.runs.pictures import plot_history
 from transher.runs.questions import answer_ids, answer_table
 from transher.runs.scoring import Unknown, as_frame, score_blocks, score_frame
 from transher.scorer import Scorer
+from transher.training.blend_recipe import BlendRecipe
 from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.training.watcher import Watcher
@@ -72,6 +77,7 @@ class Run:
     scorer: Scorer
     manifest: dict[str, Any] | None  # None while the training has not come to its end
     _temporary: TemporaryDirectory[str] | None = None  # removed with the last reference to the run
+    _judge: Judge | None = None  # of a run that is not as its folder has it
 
     def __repr__(self) -> str:
         graph, state = self.graph, "unfinished" if self.manifest is None else "finished"
@@ -85,16 +91,11 @@ class Run:
     def _repr_html_(self) -> str:
         """For notebooks."""
         graph, recipe = self.graph, self.recipe
-        most = (
-            f"{recipe.mining.minutes:g} minutes"
-            if isinstance(recipe, RuleRecipe)
-            else f"{recipe.training.steps:,} steps"
-        )
         rows = {
             "folder": str(self.folder),
             "graph": f"{graph.name}: {len(graph.entities):,} entities, {len(graph.relations):,} relations",
             "model": self._made_of,
-            "training": f"at most {most}, {'unfinished' if self.manifest is None else 'finished'}",
+            "training": f"{_length(recipe)}, {'unfinished' if self.manifest is None else 'finished'}",
         }
         metrics = self.kept_metrics() if self.manifest is not None else None
         if metrics is not None:
@@ -111,24 +112,35 @@ class Run:
     @property
     def title(self) -> str:
         """What it answers by, as tables and pictures call it."""
-        found = embeddings_of(self.scorer)
-        return type(self.scorer).__name__ if found is None else found.model.title
+        names = [
+            part.model.title if isinstance(part, Embeddings) else type(part).__name__ for part in self.scorer.parts
+        ]
+        return " + ".join(dict.fromkeys(names))
 
     @property
     def _made_of(self) -> str:
+        if isinstance(self.recipe, BlendRecipe):
+            return f"a blend of {self.title}"
         rules, embeddings = rules_of(self.scorer), embeddings_of(self.scorer)
         if embeddings is not None:
             return f"{self.title}, k = {embeddings.model.k}"
         return self.title if rules is None else f"{len(rules.rows):,} rules"
 
     def trained(self, what: str) -> tuple[Embeddings, Recipe]:
-        """The embeddings and the recipe of their training, for what needs them; a `UsageError` where there are none."""
-        found = embeddings_of(self.scorer)
-        if found is None or isinstance(self.recipe, RuleRecipe):
+        """The embeddings that the run is and the recipe of their training; a `UsageError` where it is anything else."""
+        if isinstance(self.recipe, BlendRecipe):
+            raise UsageError(f"{self.folder} is a blend: {what} needs a run of one model. Its members are such runs.")
+        return self.vectors(what)
+
+    def vectors(self, what: str) -> tuple[Embeddings, Recipe]:
+        """The embeddings that the run is, or the first that it blends, and the recipe of their training; a `UsageError`
+        where there are none."""
+        found, recipe = embeddings_of(self.scorer), first_trained(self.folder, self.recipe)
+        if found is None or recipe is None:
             raise UsageError(
                 f"{self.folder} has rules and no embeddings: {what} needs a run of a model with embeddings."
             )
-        return found, self.recipe
+        return found, recipe
 
     def evaluate(self, split: Split = "test", progress: Callable[[int, int], None] | None = None) -> Evaluation:
         """Rank every triple of the split, now; `kept_evaluation` is what the training left."""
@@ -150,7 +162,7 @@ class Run:
     @cached_property
     def answering(self) -> Answering:
         """What answers every question about the run; made once, since a server asks often."""
-        return Answering(self.scorer, self.graph, self.calibration)
+        return Answering(self.scorer, self.graph, self.judge)
 
     def predict(
         self,
@@ -161,7 +173,7 @@ class Run:
         tail: str | None = None,
         top: int = 10,
         known: WhatIsKnown = "mark",
-        base_rate: float | None = None,
+        missing_share: float | None = None,
     ) -> pd.DataFrame:
         """The best answers for the one of head, relation and tail that is not given: a table as of `in_names`, with the
         answer's own identifier.
@@ -171,23 +183,23 @@ class Run:
             column `question`, and are in the order of the rows.
         top: how many answers to each question.
         known: whether answers that the graph has are marked or left out.
-        base_rate: the share of triples that hold among those that are asked about; by default an estimate for each
-            relation.
+        missing_share: which share of all that holds the graph lacks; by default as much as was held out for
+            validation.
         """
         given = {"head": head, "relation": relation, "tail": tail}
         if questions is not None:
             if any(name is not None for name in given.values()):
                 raise UsageError("give questions, or else head, relation and tail, not both.")
-            return answer_table(self.answering, questions, top, known, base_rate)
+            return answer_table(self.answering, questions, top, known, missing_share)
         if sum(name is None for name in given.values()) != 1:
             raise UsageError("give two of head, relation and tail; the third is what is asked for.")
         ids = [-1 if name is None else self._words(column).find(name) for column, name in given.items()]
-        return answer_ids(self.answering, np.array([ids]), top, known, base_rate)[0]
+        return answer_ids(self.answering, np.array([ids]), top, known, missing_share)[0]
 
     def score(
         self,
         x: pd.DataFrame | pa.Table | Iterable[Sequence[object]],
-        base_rate: float | None = None,
+        missing_share: float | None = None,
         *,
         unknown: Unknown = "error",
         columns: ChosenColumns | None = None,
@@ -200,41 +212,41 @@ class Run:
             leaves it out, and "null" gives it NaN.
         columns: which columns hold head, relation and tail, where their names do not say so.
         """
-        return score_frame(self.answering, as_frame(x), columns, unknown, base_rate)
+        return score_frame(self.answering, as_frame(x), columns, unknown, missing_share)
 
     def score_blocks(
         self,
         blocks: pa.Table | Iterable[pa.Table | pa.RecordBatch],
         *,
-        base_rate: float | None = None,
+        missing_share: float | None = None,
         unknown: Unknown = "error",
         columns: ChosenColumns | None = None,
     ) -> Iterator[pa.Table]:
         """As `score`, for more triples than fit into memory: each block comes back with the columns `score` and
         `probability`, null where a name is unknown. A pyarrow RecordBatchReader gives such blocks. An error counts rows
         over all blocks, from 1."""
-        return score_blocks(self.answering, blocks, columns, unknown, base_rate)
+        return score_blocks(self.answering, blocks, columns, unknown, missing_share)
 
     def _words(self, column: str) -> Vocabulary:
         return self.graph.relations if column == "relation" else self.graph.entities
 
     def probabilities(
-        self, x: pd.DataFrame | pa.Table | Iterable[Sequence[object]], base_rate: float | None = None
+        self, x: pd.DataFrame | pa.Table | Iterable[Sequence[object]], missing_share: float | None = None
     ) -> NDArray[np.float64]:
         """How likely each of n triples is to hold: (n,)."""
-        if self.calibration is None:
-            raise UsageError(f"The graph '{self.graph.name}' has no validation triples to calibrate scores on.")
-        return self.score(x, base_rate)["probability"].to_numpy()
+        if self.judge is None:
+            raise UsageError(f"The graph '{self.graph.name}' has no validation triples to learn probabilities from.")
+        return self.score(x, missing_share)["probability"].to_numpy()
 
     def embeddings(self) -> pd.DataFrame:
         """The entities' rows: indexed by identifier, with columns 0 to d − 1. They are the raw ones of the table, as in
         an export; what the score makes of them, as TranSHER divides an entity by its length, is left to the reader."""
-        return embedding_frame(self.graph.entities, self.trained("a table of embeddings")[0].entity_weights)
+        return embedding_frame(self.graph.entities, self.vectors("a table of embeddings")[0].entity_weights)
 
     def relation_embeddings(self) -> pd.DataFrame:
         """The relations' rows: indexed by identifier, with columns 0 to w − 1. With reciprocal relations the rows of
         r⁻¹ follow."""
-        return embedding_frame(self.graph.relations, self.trained("a table of embeddings")[0].relation_weights)
+        return embedding_frame(self.graph.relations, self.vectors("a table of embeddings")[0].relation_weights)
 
     def history(self) -> pd.DataFrame:
         """How the training went, a row per line of its history. `kind` is "report" (loss, lr, triples_per_second,
@@ -274,25 +286,23 @@ class Run:
         return export(self, format, out, answers=answers)
 
     @cached_property
-    def calibration(self) -> Calibration | None:
-        """How scores become probabilities; None without validation triples. A run that has not stored it, being
-        unfinished or of an earlier version, is calibrated here, which takes seconds."""
-        if (self.folder / CALIBRATION_FILE).is_file():
-            return Calibration.load(self.folder, self.graph)
-        calibration = calibrate(self.scorer, self.graph)
-        # An unfinished run has other weights tomorrow. A run that cannot be written to answers all the same.
-        if calibration is not None and self.manifest is not None:
-            with suppress(OSError):
-                calibration.save(self.folder, self.graph)
-        return calibration
+    def judge(self) -> Judge | None:
+        """What gives triples their probabilities; None without validation triples. A run that has not stored it, being
+        unfinished or of an earlier version, gets it here, which may take a minute."""
+        kept = self._judge or kept_judge(self.folder, self.scorer, self.graph)
+        if kept is not None:
+            return kept
+        finished = self.manifest is not None
+        seconds = float(self.manifest["cost"].get("seconds", 0.0)) if self.manifest is not None else 0.0
+        return fitted_judge(self.folder, self.scorer, self.graph, keep=finished, lenient=True, training=seconds)
 
     def explain(
-        self, head: str, relation: str, tail: str, *, limit: int = 5, base_rate: float | None = None
+        self, head: str, relation: str, tail: str, *, limit: int = 5, missing_share: float | None = None
     ) -> Evidence:
         """What in the graph speaks for a triple and what against it."""
         graph = self.graph
         asked = graph.entities.find(head), graph.relations.find(relation), graph.entities.find(tail)
-        return explain(self.answering, asked, limit=limit, base_rate=base_rate)
+        return explain(self.answering, asked, limit=limit, missing_share=missing_share)
 
     def complete(
         self,
@@ -302,14 +312,19 @@ class Run:
         best: int | None = None,
         above: float | None = None,
         any_entity: bool = False,
-        base_rate: float | None = None,
+        missing_share: float | None = None,
+        since: str | Path | None = None,
         evidence: bool = False,
         progress: Progress | None = None,
     ) -> pd.DataFrame:
         """The most probable facts that the graph lacks, of some relations or about an entity if they are named: a table
-        as of `in_names`, with the strongest reason for each fact on request."""
-        wanted = wanted_facts(self.graph, relations, best, above, any_entity, base_rate, entity)
-        facts = Search(self.answering, wanted).facts(progress)
+        as of `in_names`, with the strongest reason for each fact on request.
+
+        since: the file of an earlier completion; only facts that are not in it are given.
+        """
+        wanted = wanted_facts(self.graph, relations, best, above, any_entity, missing_share, entity)
+        earlier = None if since is None else Earlier(Path(since), self.graph)
+        facts = Search(self.answering, wanted, earlier).facts(progress)
         table = in_names(self.graph, facts).drop(columns="known")  # none of them is
         if evidence:
             table["evidence"] = reasons(self.answering, facts)
@@ -320,6 +335,7 @@ class Run:
         out: str | Path,
         wanted: Wanted,
         *,
+        since: str | Path | None = None,
         evidence: bool = False,
         overwrite: bool = False,
         progress: Progress | None = None,
@@ -332,20 +348,57 @@ class Run:
                 Path(out),
                 wanted,
                 scorer_hash=sha256(scorer_file(self.folder, self.recipe)),
+                since=None if since is None else Path(since),
                 evidence=evidence,
                 overwrite=overwrite,
                 progress=progress,
             )
 
-    def calibration_report(self, split: Split = "test") -> CalibrationReport:
-        """How far the probabilities of a split's triples can be trusted."""
-        return report_calibration(self.scorer, self.graph, self.calibration, split)
+    def calibration_report(self, progress: Progress | None = None) -> CalibrationReport:
+        """How far probabilities can be trusted, tried on the test triples."""
+        return report_calibration(self.answering, progress)
+
+    def backtest(
+        self, later: AnyTriples, *, about: Sequence[str] | None = None, progress: Progress | None = None
+    ) -> Backtest:
+        """What this run said of facts that came true later, in any form that `train` takes. about: the entities whose
+        later facts are all given, where these are not all."""
+        triples, left_out = ids_of(self.graph, later)
+        return backtest(self.answering, triples, left_out=left_out, about=self._entities(about), progress=progress)
+
+    def calibrate(
+        self, later: AnyTriples | None = None, *, about: Sequence[str] | None = None, watcher: Watcher | None = None
+    ) -> Run:
+        """This run with its judge fitted anew: on its validation triples, or on facts that came `later`, in which case
+        a probability says how likely a fact is to be added next. It is kept in the run's folder. about: the entities
+        whose later facts are all given, where these are not all."""
+        triples = None if later is None else ids_of(self.graph, later)[0]
+        with alone(self.folder / LOCK_FILE, str(self.folder)):
+            judge = fitted_judge(
+                self.folder, self.scorer, self.graph,
+                keep=self.manifest is not None, later=triples, about=self._entities(about), watcher=watcher,
+            )  # fmt: skip
+        if judge is None:
+            raise UsageError("There are no facts to fit probabilities on: no validation triples, and no later facts.")
+        return replace(self)
+
+    def _entities(self, names: Sequence[str] | None) -> NDArray[np.int64] | None:
+        return None if names is None else np.unique(self.graph.entities.meant(pa.array(list(names), pa.string())))
 
     def save(self, folder: str | Path) -> Run:
         """Copy the run to a folder of its own; the folder appears only once it is whole."""
         with new_folder(Path(folder)) as filling:
             shutil.copytree(self.folder, filling, ignore=shutil.ignore_patterns(".*"), dirs_exist_ok=True)
         return load(folder)
+
+
+def _length(recipe: AnyRecipe) -> str:
+    if isinstance(recipe, BlendRecipe):
+        return f"{recipe.blend.members} runs, blended"
+    most = (
+        f"{recipe.mining.minutes:g} minutes" if isinstance(recipe, RuleRecipe) else f"{recipe.training.steps:,} steps"
+    )
+    return f"at most {most}"
 
 
 def load(folder: str | Path) -> Run:

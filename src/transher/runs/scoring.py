@@ -37,12 +37,16 @@ class Worth:
 
 
 def score_frame(
-    answering: Answering, frame: pd.DataFrame, columns: ChosenColumns | None, unknown: Unknown, base_rate: float | None
+    answering: Answering,
+    frame: pd.DataFrame,
+    columns: ChosenColumns | None,
+    unknown: Unknown,
+    missing_share: float | None,
 ) -> pd.DataFrame:
     """The DataFrame with its index and its columns, and with the score and the probability of each row's triple."""
     places = _triple_columns([str(name) for name in frame.columns], columns)
     words = spelled(frame_columns(frame, places), "the DataFrame", [str(frame.columns[place]) for place in places])
-    worth = judge_words(answering, words, unknown, base_rate, partial(index_of, frame))
+    worth = judge_words(answering, words, unknown, missing_share, partial(index_of, frame))
     kept = worth.meant if unknown == "skip" else np.ones(len(frame), dtype=np.bool_)
     added: dict[str, NDArray[np.floating]] = {"score": worth.scores[kept]}
     if worth.probabilities is not None:
@@ -55,7 +59,7 @@ def score_blocks(
     blocks: pa.Table | Iterable[pa.Table | pa.RecordBatch],
     columns: ChosenColumns | None,
     unknown: Unknown,
-    base_rate: float | None,
+    missing_share: float | None,
 ) -> Iterator[pa.Table]:
     """Each block, or each part of a large one, with two columns more. Errors count rows over all blocks, from 1."""
     first = 0
@@ -63,7 +67,7 @@ def score_blocks(
         places = _triple_columns(block.column_names, columns)
         parts = [block.column(place).combine_chunks() for place in places]
         words = spelled(parts, "the table", [block.column_names[place] for place in places])
-        worth = judge_words(answering, words, unknown, base_rate, partial(_counted, first))
+        worth = judge_words(answering, words, unknown, missing_share, partial(_counted, first))
         first += len(block)
         missing = ~worth.meant
         scored = block.append_column("score", pa.array(worth.scores, mask=missing))
@@ -116,24 +120,17 @@ def unknown_names(
     return UnknownNameError(f"{row_name(rows[0])}: {reason}{more}{remedy and ' '}{remedy}", suggestions)
 
 
-def find_names(answering: Answering, words: Sequence[pa.Array]) -> NDArray[np.int64]:
-    """Ids (n, 3) of names in three columns, −1 where one means nothing or several things."""
-    entities, relations = answering.graph.entities, answering.graph.relations
-    vocabularies = (entities, relations, entities)
-    return np.stack([vocabulary.meant(column) for vocabulary, column in zip(vocabularies, words, strict=True)], 1)
-
-
 def judge_words(
     answering: Answering,
     words: Sequence[pa.Array],
     unknown: Unknown,
-    base_rate: float | None,
+    missing_share: float | None,
     row_name: Callable[[int], str],
 ) -> Worth:
     """What the triples in three columns of words are worth. `row_name` says how an error names a row."""
     if unknown not in ("error", "skip", "null"):
         raise UsageError(f"unknown={unknown!r}: it is 'error', 'skip' or 'null'.")
-    ids = find_names(answering, words)
+    ids = answering.graph.find_triples(words)
     meant = np.asarray((ids >= 0).all(1))
     if unknown == "error" and not meant.all():
         remedy = f"{option('unknown', 'skip')} leaves such rows out; with null they have no score."
@@ -142,7 +139,7 @@ def judge_words(
     probabilities = None if answering.judge is None else np.full(len(ids), np.nan)
     for part in slices(len(ids), _BLOCK):
         places = part.start + np.flatnonzero(meant[part])
-        judged = answering.judged(ids[places], base_rate)
+        judged = answering.judged(ids[places], missing_share)
         scores[places] = judged.scores
         if probabilities is not None and judged.probabilities is not None:
             probabilities[places] = judged.probabilities

@@ -25,7 +25,6 @@ from transher.models import Model, model_class
 from transher.models.initialisation import STRATEGIES
 from transher.runs.arguments import AnyTriples, Settings, graph_from, recipe_from
 from transher.training.recipe import Recipe
-from transher.training.rule_recipe import RuleRecipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Report, SearchWatcher, Watcher
 
@@ -134,7 +133,7 @@ def search(
     """
     folder, graph = Path(out), graph_from(x)
     base = recipe_from(graph, model, settings, recipe)
-    if isinstance(base, RuleRecipe):
+    if not isinstance(base, Recipe):
         raise UsageError("a search is for models with embeddings: rules have no settings to search.")
     ranges = [Range.parse(part, base) if isinstance(part, str) else part for part in space or default_space(base)]
     if not len(graph.valid):

@@ -10,29 +10,31 @@ from typing import Any
 
 from transher.errors import UsageError
 from transher.evaluation import evaluate
-from transher.evaluation.calibration import calibrate
 from transher.files import alone, sweep, write_json
-from transher.graph.graph import Graph
+from transher.graph.graph import Graph, Triples
 from transher.graph.storage import load_graph_folder
-from transher.models.embeddings import Embeddings
-from transher.runs.arguments import AnyTriples, Settings, graph_from, recipe_from
+from transher.runs.arguments import AnyTriples, Settings, graph_from, ids_of, recipe_from
 from transher.runs.folder import (
     EVALUATION_FILE,
     GRAPH_FOLDER,
     LOCK_FILE,
     MANIFEST_FILE,
     RANKS_FILE,
+    member_folders,
     new_folder,
     read_recipe,
     read_scorer,
     refuse_to_overwrite,
     write_start,
 )
+from transher.runs.judging import fitted_judge, save_later
 from transher.runs.manifest import write_manifest
 from transher.runs.mining import mine_to_end
 from transher.runs.movement import report_movement
 from transher.runs.run import Run, load
+from transher.training.blend_recipe import BlendRecipe
 from transher.training.checkpoints import STATE_FILE
+from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
@@ -45,6 +47,7 @@ def train(
     model: str | None = None,
     settings: Settings | None = None,
     recipe: AnyRecipe | str | Path | None = None,
+    later: AnyTriples | None = None,
     watcher: Watcher | None = None,
 ) -> Run:
     """Train on a graph and leave a run folder.
@@ -56,25 +59,30 @@ def train(
     settings: what differs from the recipe: `{"training.steps": 500}`, or texts as `["training.steps=500"]`.
     recipe: a Recipe, the name of one that ships with the package, or the path of a TOML file. Without it the settings
         are chosen to suit the graph and the model: see `default_recipe`.
+    later: facts that were added to the graph since, on which the probabilities are fitted in place of the validation
+        triples. Facts with names that the graph lacks are left out.
     watcher: is told how the training advances.
     """
     if out is None:
         temporary = TemporaryDirectory(prefix="transher-")
         folder = Path(temporary.name, "run")
-        run = train(x, folder, model=model, settings=settings, recipe=recipe, watcher=watcher)
+        run = train(x, folder, model=model, settings=settings, recipe=recipe, later=later, watcher=watcher)
         return replace(run, _temporary=temporary)
     folder = Path(out)
     refuse_to_overwrite(folder)  # before a large graph is read
     graph = graph_from(x)
-    return train_to_end(folder, _begin(folder, graph, recipe_from(graph, model, settings, recipe)), watcher)
+    facts = None if later is None else ids_of(graph, later)[0]
+    return train_to_end(folder, _begin(folder, graph, recipe_from(graph, model, settings, recipe), facts), watcher)
 
 
-def _begin(folder: Path, graph: Graph, recipe: AnyRecipe) -> Trainer | None:
+def _begin(folder: Path, graph: Graph, recipe: AnyRecipe, later: Triples | None) -> Trainer | None:
     """The folder with its start, and what trains it where it is trained. A recipe that does not fit the graph leaves
     none."""
     with new_folder(folder) as filling:
         write_start(filling, graph, recipe)
-        return None if isinstance(recipe, RuleRecipe) else Trainer(graph, recipe, folder)
+        if later is not None:
+            save_later(filling, later)
+        return Trainer(graph, recipe, folder) if isinstance(recipe, Recipe) else None
 
 
 def resume(folder: str | Path, *, watcher: Watcher | None = None) -> Run:
@@ -94,14 +102,16 @@ def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None)
         if trainer is None:
             graph, recipe = load_graph_folder(folder / GRAPH_FOLDER), read_recipe(folder)
             if isinstance(recipe, RuleRecipe):
-                conclude(folder, recipe, graph, mine_to_end(folder, graph, recipe, watcher))
+                conclude(folder, recipe, graph, mine_to_end(folder, graph, recipe, watcher), watcher=watcher)
                 return load(folder)
+            if isinstance(recipe, BlendRecipe):
+                raise UsageError(f"{folder} is not whole: a blend is made at once, so make it again.")
             trainer = Trainer(graph, recipe, folder, resume=(folder / STATE_FILE).is_file())
         trainer.run(watcher)
         graph, recipe, progress = trainer.graph, trainer.recipe, trainer.progress
         del trainer  # its tables must go before the best weights come
         cost = {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
-        conclude(folder, recipe, graph, cost)
+        conclude(folder, recipe, graph, cost, watcher=watcher)
     return load(folder)
 
 
@@ -111,18 +121,27 @@ def began_with(folder: Path, graph: Graph) -> bool:
 
 
 def conclude(
-    folder: Path, recipe: AnyRecipe, graph: Graph, cost: Mapping[str, float], members: Sequence[dict[str, Any]] = ()
+    folder: Path,
+    recipe: AnyRecipe,
+    graph: Graph,
+    cost: Mapping[str, float],
+    members: Sequence[dict[str, Any]] = (),
+    watcher: Watcher | None = None,
 ) -> None:
-    """Evaluate and calibrate the weights in a folder, report how an update moved them, and write the manifest: the
+    """Evaluate what lies in a folder, fit its judge, report how an update moved them, and write the manifest: the
     folder is a finished run."""
     scorer = read_scorer(folder, recipe, graph)
     if len(graph.test):
         evaluation = evaluate(scorer, graph, "test")
         evaluation.ranks.save(folder / RANKS_FILE)
         write_json(folder / EVALUATION_FILE, evaluation.to_dict())
-    calibration = calibrate(scorer, graph)
-    if calibration is not None:
-        calibration.save(folder, graph)
-    if isinstance(scorer, Embeddings) and not isinstance(recipe, RuleRecipe):
-        report_movement(folder, graph, scorer, recipe.training.steps)
+    fitted_judge(folder, scorer, graph, keep=True, training=cost["seconds"], watcher=watcher)
+    report_movement(folder, graph, scorer, _steps(folder, recipe))
     write_manifest(folder, recipe, cost, members)
+
+
+def _steps(folder: Path, recipe: AnyRecipe) -> int:
+    """Steps of all trainings that a run is made of."""
+    if isinstance(recipe, BlendRecipe):
+        return sum(_steps(member, read_recipe(member)) for member in member_folders(folder, recipe))
+    return recipe.training.steps if isinstance(recipe, Recipe) else 0

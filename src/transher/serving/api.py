@@ -44,7 +44,7 @@ def _text(media_type: str) -> dict[int | str, dict[str, Any]]:
 Name = Annotated[str, Query(min_length=1, max_length=s.NAME_LENGTH, description="Identifier or name.")]
 OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGTH)]
 Top = Annotated[int, Query(ge=1, le=s.TOP)]
-BaseRate = Annotated[s.BaseRate, Query()]
+MissingShare = Annotated[s.MissingShare, Query()]
 
 
 async def chosen(
@@ -161,27 +161,31 @@ def _of_a_run(crew: Workers) -> APIRouter:
     @router.get("/predict", response_model=s.Answers)
     async def predict(
         explorer: Chosen, head: OptionalName = None, relation: OptionalName = None, tail: OptionalName = None,
-        top: Top = 10, known: Literal["hide", "mark"] = "mark", base_rate: BaseRate = None,
+        top: Top = 10, known: Literal["hide", "mark"] = "mark", missing_share: MissingShare = None,
     ) -> Response:  # fmt: skip
         """The best answers for the one of head, relation and tail that is not given."""
         if sum(part is not None for part in (head, relation, tail)) != 2:
             raise HTTPException(422, "Give two of head, relation and tail: the third is what is asked for.")
-        query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known, base_rate=base_rate)
+        query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known, missing_share=missing_share)
         if explorer.key not in gatherings:
             gatherings[explorer.key] = Gathering(crew, partial(_answer_all, explorer))
         return Response(await gatherings[explorer.key].ask(query), media_type="application/json")
 
     @router.get("/score")
-    async def score(explorer: Chosen, head: Name, relation: Name, tail: Name, base_rate: BaseRate = None) -> s.Answers:
+    async def score(
+        explorer: Chosen, head: Name, relation: Name, tail: Name, missing_share: MissingShare = None
+    ) -> s.Answers:
         """What the model thinks of one triple."""
-        return await crew.run(explorer.ask, s.Query(head=head, relation=relation, tail=tail, base_rate=base_rate))
+        return await crew.run(
+            explorer.ask, s.Query(head=head, relation=relation, tail=tail, missing_share=missing_share)
+        )
 
     @router.get("/explain")
     async def explain(
-        explorer: Chosen, head: Name, relation: Name, tail: Name, base_rate: BaseRate = None
+        explorer: Chosen, head: Name, relation: Name, tail: Name, missing_share: MissingShare = None
     ) -> dict[str, Any]:
         """What in the graph speaks for a triple, and what against it."""
-        return await crew.run(explorer.explain, head, relation, tail, base_rate)
+        return await crew.run(explorer.explain, head, relation, tail, missing_share)
 
     @router.post("/batch")
     async def batch(explorer: Chosen, body: s.Batch) -> s.BatchResult:

@@ -166,12 +166,12 @@ class Explorer(Naming):
             None if query.tail is None else self.entity_id(query.tail),
             query.top,
             query.known,
-            query.base_rate,
+            query.missing_share,
         )
 
-    def explain(self, head: str, relation: str, tail: str, base_rate: float | None = None) -> dict[str, Any]:
+    def explain(self, head: str, relation: str, tail: str, missing_share: float | None = None) -> dict[str, Any]:
         ids = self.entity_id(head), self.relation_id(relation), self.entity_id(tail)
-        evidence = explain(self.answering, ids, base_rate=base_rate)
+        evidence = explain(self.answering, ids, missing_share=missing_share)
         return cast("dict[str, Any]", _plain(evidence.to_dict() | {"headline": evidence.headline()}))
 
     # --- the map

@@ -13,12 +13,12 @@ TOP = 100
 BATCH = 64
 
 Name = Annotated[str, Field(min_length=1, max_length=NAME_LENGTH, description="Identifier or name.")]
-BaseRate = Annotated[
+MissingShare = Annotated[
     float | None,
     Field(
         gt=0,
         lt=1,
-        description="How many of the triples that are asked about hold; without it, an estimate by relation.",
+        description="Which share of what holds the graph lacks; without it, as much as was held out for validation.",
     ),
 ]
 
@@ -56,7 +56,9 @@ class FactView(BaseModel):
     relation: Relation
     tail: Entity
     score: float | None
-    probability: float | None = Field(None, description="That the triple holds; null where the run is not calibrated.")
+    probability: float | None = Field(
+        None, description="That the triple holds; null where nothing was held out to learn it from."
+    )
     known: bool
 
 
@@ -154,7 +156,7 @@ class Query(BaseModel):
     tail: Name | None = None
     top: int = Field(10, ge=1, le=TOP)
     known: Literal["hide", "mark"] = "mark"
-    base_rate: BaseRate = None
+    missing_share: MissingShare = None
 
 
 class Batch(BaseModel):

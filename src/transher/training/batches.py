@@ -6,9 +6,11 @@ resumed training sees the same batches as an uninterrupted one.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,7 +23,8 @@ from transher.graph.graph import SIDES, Graph, Side
 from transher.models.embeddings import asked_as
 from transher.training.settings import TrainingSettings
 
-_ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4  # purposes; _ORDER takes two, one per side
+# What a draw is for. ORDER takes two, one per side.
+ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,18 @@ class Batch:
     valid: Tensor | None  # (B, N), False where a negative does not count
     weights: Tensor  # (B,)
 
+    @property
+    def triples(self) -> int:
+        return len(self.anchors)
 
-class Batches:
-    """The batches of a training, by step. Sides alternate; each side goes through all triples before any repeats."""
+
+AnyBatch = TypeVar("AnyBatch")
+
+
+class BatchSource(ABC, Generic[AnyBatch]):
+    """The batches of a training, by step."""
+
+    steps_per_epoch: int  # in which every triple is asked for on both sides
 
     def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
         if not len(graph.train):
@@ -48,25 +60,40 @@ class Batches:
         self.graph = graph
         self.settings = settings
         self.reciprocal = reciprocal
-        self.per_epoch = -(-len(graph.train) // settings.batch)
-        self.negative_count = min(settings.negatives, len(graph.entities))
-        self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
-        ranged = settings.filter_known or settings.weighting != "none"
-        # Where the known answers of each training triple's query lie: looking them up in every step costs more.
-        self._ranges = {side: self._triple_ranges(side) for side in SIDES} if ranged else {}
-        self._weights = self._triple_weights()
-        self._types = _TypedEntities(graph) if settings.typed else None
-        self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
         self._maker = ThreadPoolExecutor(1, "batches")
-        self._next: tuple[int, Future[Batch] | None] = (0, None)
+        self._next: tuple[int, Future[AnyBatch] | None] = (0, None)
 
-    def at(self, step: int) -> Batch:
+    def at(self, step: int) -> AnyBatch:
         """The batch of a step. The next one is made meanwhile, on a thread of its own: a step spends its time in native
         code, which leaves Python free, and a batch depends on its step alone, not on when it is made."""
         expected, ready = self._next
         batch = ready.result() if ready is not None and expected == step else self._make(step)
         self._next = step + 1, self._maker.submit(self._make, step + 1)
         return batch
+
+    @abstractmethod
+    def _make(self, step: int) -> AnyBatch: ...
+
+    def _generator(self, purpose: int, counter: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, 0, counter]))
+
+
+class Batches(BatchSource[Batch]):
+    """Batches with drawn negatives. Sides alternate; each side goes through all triples before any repeats."""
+
+    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
+        super().__init__(graph, settings, reciprocal)
+        self.per_epoch = -(-len(graph.train) // settings.batch)
+        self.steps_per_epoch = 2 * self.per_epoch
+        assert settings.negatives != "all"
+        self.negative_count = min(settings.negatives, len(graph.entities))
+        self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
+        ranged = settings.filter_known or settings.weighting != "none"
+        # Where the known answers of each training triple's query lie: looking them up in every step costs more.
+        self._ranges = {side: triple_ranges(graph, side) for side in SIDES} if ranged else {}
+        self._weights = triple_weights(graph, settings, self._ranges)
+        self._types = _TypedEntities(graph) if settings.typed else None
+        self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
 
     def _make(self, step: int) -> Batch:
         side = SIDES[1 - step % 2]
@@ -118,16 +145,13 @@ class Batches:
         """What decides which gradients of a step survive thinning: 32 bits."""
         return int(self._generator(_THINNING, step).integers(1 << 32))
 
-    def _generator(self, purpose: int, counter: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, 0, counter]))
-
     def _positives(self, side: Side, turn: int) -> NDArray[np.int32]:
         """Positions in the training triples, of this side's turn 0, 1, …"""
         epoch, within = divmod(turn, self.per_epoch)
         total = len(self.graph.train)
         cached = self._orders.get(side)
         if cached is None or cached[0] != epoch:
-            order = self._generator(_ORDER + SIDES.index(side), epoch).permutation(np.arange(total, dtype=np.int32))
+            order = self._generator(ORDER + SIDES.index(side), epoch).permutation(np.arange(total, dtype=np.int32))
             cached = self._orders[side] = (epoch, order)
         return cached[1][within * total // self.per_epoch : (within + 1) * total // self.per_epoch]
 
@@ -201,34 +225,43 @@ class Batches:
         place = np.minimum(np.searchsorted(keys, asked), max(0, len(keys) - 1))
         return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
 
-    def _triple_ranges(self, side: Side) -> tuple[NDArray[np.integer], NDArray[np.integer]]:
-        """Where in the known answers of a side those of each training triple's query start and end: two (triples,)."""
-        known = self.graph.trained.answers(side)
-        anchors = self.graph.train[:, 0 if side == "tail" else 2]
-        small = np.int32 if len(known) <= np.iinfo(np.int32).max else np.int64
-        starts, ends = known.ranges(anchors, self.graph.train[:, 1])
-        return starts.astype(small), ends.astype(small)
 
-    def _triple_weights(self) -> dict[Side, NDArray[np.float32]]:
-        """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weight.
+Ranges = tuple[NDArray[np.integer], NDArray[np.integer]]
 
-        By frequency, c counts the triples that share the head and the relation, and those that share the relation and
-        the tail, and is the same on both sides. By query, c counts the answers of the query that is asked, so that
-        queries with many answers weigh less than their number. An offset is added to each count.
-        """
-        kind, offset = self.settings.weighting, self.settings.count_offset
-        given = 1.0 if self.graph.train_weights is None else self.graph.train_weights
-        if kind == "none":
-            weights = (np.ones(len(self.graph.train), dtype=np.float32) * given).astype(np.float32)
-            return dict.fromkeys(SIDES, weights)
 
-        def weigh(counts: NDArray[np.int64]) -> NDArray[np.float32]:
-            return (1 / np.sqrt(counts) * given).astype(np.float32)
+def triple_ranges(graph: Graph, side: Side) -> Ranges:
+    """Where in the known answers of a side those of each training triple's query start and end: two (triples,)."""
+    known = graph.trained.answers(side)
+    anchors = graph.train[:, 0 if side == "tail" else 2]
+    small = np.int32 if len(known) <= np.iinfo(np.int32).max else np.int64
+    starts, ends = known.ranges(anchors, graph.train[:, 1])
+    return starts.astype(small), ends.astype(small)
 
-        tails, heads = (np.subtract(*self._ranges[side][::-1], dtype=np.int64) + offset for side in ("tail", "head"))
-        if kind == "frequency":  # one array for both sides
-            return dict.fromkeys(SIDES, weigh(tails + heads))
-        return {"tail": weigh(tails), "head": weigh(heads)}
+
+def triple_weights(
+    graph: Graph, settings: TrainingSettings, ranges: dict[Side, Ranges]
+) -> dict[Side, NDArray[np.float32]]:
+    """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weight.
+
+    By frequency, c counts the triples that share the head and the relation, and those that share the relation and
+    the tail, and is the same on both sides. By query, c counts the answers of the query that is asked, so that
+    queries with many answers weigh less than their number. An offset is added to each count. `ranges`: of both sides,
+    where the weights depend on them.
+    """
+    kind, offset = settings.weighting, settings.count_offset
+    given = 1.0 if graph.train_weights is None else graph.train_weights
+    if kind == "none":
+        weights = (np.ones(len(graph.train), dtype=np.float32) * given).astype(np.float32)
+        return dict.fromkeys(SIDES, weights)
+
+    def weigh(counts: NDArray[np.int64]) -> NDArray[np.float32]:
+        return (1 / np.sqrt(counts) * given).astype(np.float32)
+
+    both: tuple[Side, Side] = ("tail", "head")
+    tails, heads = (np.subtract(*ranges[side][::-1], dtype=np.int64) + offset for side in both)
+    if kind == "frequency":  # one array for both sides
+        return dict.fromkeys(SIDES, weigh(tails + heads))
+    return {"tail": weigh(tails), "head": weigh(heads)}
 
 
 class _TypedEntities:

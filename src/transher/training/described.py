@@ -102,6 +102,8 @@ def _allowed(name: str, info: FieldInfo) -> str:
         return "true, false"
     if name == "training.pools":  # its bounds stand in a validator, since it is a number or a word
         return "a whole number ≥ 1, or each"
+    if name == "training.negatives":
+        return "a whole number ≥ 1, or all"
     bounds = [
         words.format(f"{getattr(bound, attribute):g}")
         for bound in info.metadata

@@ -34,7 +34,10 @@ _PLAIN = {
     "dropout": 0.0,
     "gradient_share": 1.0,
     "averaging": 0.0,
+    "relation_prediction": 0.0,
+    "precision": "float32",
 }
+_NEGATIVES = 256  # where the recipe has all entities
 
 
 def place(scorer: Embeddings, old: Graph, growth: Growth, recipe: Recipe, steps: int = PLACEMENT_STEPS) -> Embeddings:
@@ -120,8 +123,9 @@ def _settle(
     touching = _touching(growth.added, growth)
     if not len(touching):
         return
+    drawn = {"negatives": _NEGATIVES, "sampled_softmax": True} if recipe.training.negatives == "all" else {}
     settings = recipe.training.model_copy(
-        update={**_PLAIN, "steps": steps, "batch": min(recipe.training.batch, len(touching))}
+        update={**_PLAIN, **drawn, "steps": steps, "batch": min(recipe.training.batch, len(touching))}
     )
     small = replace(growth.graph, train=touching, train_weights=None)
     batches = Batches(small, settings, recipe.model.reciprocal)

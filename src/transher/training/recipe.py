@@ -94,6 +94,12 @@ class Recipe(SettingsFile):
             raise ValueError(
                 f"training.unit_entities does not work with {self.model.name}, where an entity's length counts"
             )
+        if self.training.negatives == "all" and not kind.by_dot_product:
+            raise ValueError(
+                f"training.negatives = all does not work with {self.model.name}, whose score is a distance"
+            )
+        if self.training.negatives == "all" and self.training.relation_prediction and not kind.predicts_relations():
+            raise ValueError(f"training.relation_prediction does not work with {self.model.name}: set it to 0")
         return self
 
     @classmethod

@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 from pydantic import Field, field_validator
 
 from transher.errors import InputError, UsageError
-from transher.models.catalogue import RULES
+from transher.models.catalogue import BLEND, RULES
+from transher.training.blend_recipe import BlendRecipe
 from transher.training.recipe import Recipe, SettingsFile
 from transher.training.recipe_files import recipe_text, setting_pairs
 from transher.training.settings import Section
@@ -53,7 +54,7 @@ class RuleRecipe(SettingsFile):
         return self.checked(values, "settings")
 
 
-AnyRecipe: TypeAlias = Recipe | RuleRecipe
+AnyRecipe: TypeAlias = Recipe | RuleRecipe | BlendRecipe
 
 
 def load_recipe(name_or_file: str | Path) -> AnyRecipe:
@@ -64,6 +65,9 @@ def load_recipe(name_or_file: str | Path) -> AnyRecipe:
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"is not valid TOML: {error}.", file=source) from None
     model = values.get("model")
-    if isinstance(model, dict) and model.get("name") == RULES:
+    name = model.get("name") if isinstance(model, dict) else None
+    if name == RULES:
         return RuleRecipe.checked(values, source)
+    if name == BLEND:
+        return BlendRecipe.checked(values, source)
     return Recipe.parse(values, source)

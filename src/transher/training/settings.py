@@ -68,8 +68,13 @@ class TrainingSettings(Section):
     """The loss, its negatives, and the optimiser."""
 
     steps: int = Field(10_000, ge=1, description="number of training steps")
-    batch: int = Field(1024, ge=1, description="positives per step")
-    negatives: int = Field(256, ge=1, description="negatives per positive")
+    batch: int = Field(
+        1024, ge=1, description="positives per step; with negatives = all on average, since a query is never cut"
+    )
+    negatives: int | Literal["all"] = Field(
+        256,
+        description="negatives per positive; all for a cross-entropy over every entity, all answers of a query at once",
+    )
     pools: int | Literal["each"] = Field(
         1, description='sets of negatives per batch, each for a part of its positives; "each" for one per positive'
     )
@@ -102,6 +107,12 @@ class TrainingSettings(Section):
     warmup: int = Field(0, ge=0, description="steps over which the learning rate rises from 0")
     translation_l2: float = Field(5e-5, ge=0, description="λ of λ‖B‖²_F")
     n3: float = Field(0.0, ge=0, description="weight of the cubed 3-norms of the batch's embeddings")
+    relation_prediction: float = Field(
+        0.0, ge=0, description="with negatives = all: weight of predicting the relation of a (head, tail) among all"
+    )
+    precision: Literal["float32", "bfloat16"] = Field(
+        "float32", description="with negatives = all: of matrix products. bfloat16 is faster on processors that have it"
+    )
     dropout: float = Field(0.0, ge=0, lt=1, description="share of the difference vector that is dropped")
     gradient_share: float = Field(
         1.0,
@@ -127,6 +138,13 @@ class TrainingSettings(Section):
             raise ValueError("takes a whole number greater than or equal to 1, or each")
         return pools
 
+    @field_validator("negatives", mode="before")
+    @classmethod
+    def _number_or_all(cls, negatives: Any) -> Any:
+        if negatives != "all" and not (type(negatives) is int and negatives >= 1):
+            raise ValueError("takes a whole number greater than or equal to 1, or all")
+        return negatives
+
     @field_validator("loss")
     @classmethod
     def _known_loss(cls, loss: str) -> str:
@@ -144,7 +162,18 @@ class TrainingSettings(Section):
             raise ValueError("training.sampled_softmax works with training.loss = cross-entropy and without types")
         if self.typed and self.pools not in (1, "each"):
             raise ValueError("training.pools = 1 or each works with training.typed, and no other number")
+        if self.negatives == "all":
+            self._fits_all_negatives()
         return self
+
+    def _fits_all_negatives(self) -> None:
+        if self.loss != "cross-entropy":
+            raise ValueError(
+                "training.negatives = all works with training.loss = cross-entropy: otherwise give a number"
+            )
+        for name, value in {"typed": False, "dropout": 0.0, "gradient_share": 1.0}.items():
+            if getattr(self, name) != value:
+                raise ValueError(f"training.negatives = all works with training.{name} = {str(value).lower()}")
 
 
 class ValidationSettings(Section):

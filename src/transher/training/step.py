@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Generic, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from torch import Tensor
 from transher import kernels
 from transher.errors import Diverged
 from transher.models.model import Model
-from transher.training.batches import Batch, Batches
+from transher.training.batches import AnyBatch, Batch, Batches, BatchSource
 from transher.training.loss import batch_loss
 from transher.training.schedule import learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
@@ -21,43 +22,74 @@ from transher.training.table import Table
 _AVERAGE_EVERY = 16  # steps: an average passes over whole tables
 
 
+class Gradients(NamedTuple):
+    """Of a step: (U, d) and (V, w), of the rows `entity_ids` (U,), or of every entity, and `relation_ids` (V,)."""
+
+    entity_ids: Tensor | None
+    entities: Tensor
+    relation_ids: Tensor
+    relations: Tensor
+
+
 @dataclass(frozen=True)
-class TrainingStep:
-    """Gradient descent on two tables. `free`, where given, has a mask (rows,) for entities and one for relations: rows
-    where it is False stay as they are."""
+class Step(ABC, Generic[AnyBatch]):
+    """Gradient descent on two tables."""
 
     model: Model
     settings: TrainingSettings
-    batches: Batches
+    batches: BatchSource[AnyBatch]
     entities: Table
     relations: Table
-    free: tuple[Tensor, Tensor] | None = None
 
-    def __call__(self, batch: Batch, step: int, spread: dict[str, float] | None = None, drops: int = 0) -> float:
+    def __call__(self, batch: AnyBatch, step: int, spread: dict[str, float] | None = None, drops: int = 0) -> float:
         """Take the step with this number; gives the loss, and fills `spread` with that of each table's gradients.
         `drops`: of the learning rate so far, with the schedule plateau."""
         if resets_moments(self.settings, step):
             self.entities.reset()
             self.relations.reset()
-        rows = self.entities.pull(batch.entity_ids), self.relations.pull(batch.relation_ids)
-        loss = self._loss(batch, *rows, step)
-        value = float(loss.detach()) + self._translation_penalty(rows[1])
+        value, gradients = self._gradients(batch, step)
         if not math.isfinite(value):
             raise Diverged(
                 f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
                 f"are kept; try training.lr={self.settings.lr / 10:g}, or a warm-up with training.warmup=1000."
             )
-        loss.backward()
-        self._pull_translations(rows[1])
         if spread is not None:
-            named = zip(("entities", "relations"), rows, strict=True)
-            spread |= {name: float(part.grad.std()) for name, part in named if part.grad is not None}
-        self._push(batch, rows, learning_rate(self.settings, step, drops))
+            spread |= {"entities": float(gradients.entities.std()), "relations": float(gradients.relations.std())}
+        rate = learning_rate(self.settings, step, drops)
+        self.entities.push(gradients.entity_ids, gradients.entities, rate)
+        self.relations.push(gradients.relation_ids, gradients.relations, rate * self.settings.relation_rate)
         if self.settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
             share = 1 - math.exp(-_AVERAGE_EVERY / (self.settings.averaging * (step + 1)))
             self.entities.follow(share)
             self.relations.follow(share)
         return value
+
+    @abstractmethod
+    def _gradients(self, batch: AnyBatch, step: int) -> tuple[float, Gradients]:
+        """The loss of a step, and its gradients."""
+
+
+@dataclass(frozen=True)
+class TrainingStep(Step[Batch]):
+    """A step with drawn negatives: only the rows of the batch move. `free`, where given, has a mask (rows,) for
+    entities and one for relations: rows where it is False stay as they are."""
+
+    batches: Batches
+    free: tuple[Tensor, Tensor] | None = None
+
+    def _gradients(self, batch: Batch, step: int) -> tuple[float, Gradients]:
+        rows = self.entities.pull(batch.entity_ids), self.relations.pull(batch.relation_ids)
+        loss = self._loss(batch, *rows, step)
+        loss.backward()
+        self._pull_translations(rows[1])
+        gradients = [torch.zeros_like(part) if part.grad is None else part.grad for part in rows]
+        ids = [batch.entity_ids, batch.relation_ids]
+        if self.free is not None:
+            for place, free in enumerate(self.free):
+                moving = free[ids[place]]
+                gradients[place], ids[place] = gradients[place][moving], ids[place][moving]
+        value = float(loss.detach()) + self._translation_penalty(rows[1])
+        return value, Gradients(ids[0], gradients[0], ids[1], gradients[1])
 
     def _loss(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> Tensor:
         """All that autograd follows: the loss of the scores, and N3."""
@@ -104,17 +136,3 @@ class TrainingStep:
             gradient = self.model.translation(relation_rows.grad)
             assert gradient is not None
             gradient.add_(translation, alpha=2 * weight)
-
-    @torch.no_grad()
-    def _push(self, batch: Batch, rows: Sequence[Tensor], rate: float) -> None:
-        """Give each table the gradients of its rows, at its learning rate; those of free rows alone, where some are."""
-        rates = rate, rate * self.settings.relation_rate
-        ids = batch.entity_ids, batch.relation_ids
-        for place, table in enumerate((self.entities, self.relations)):
-            gradient, own = rows[place].grad, ids[place]
-            if gradient is None:
-                continue
-            if self.free is not None:
-                moving = self.free[place][own]
-                gradient, own = gradient[moving], own[moving]
-            table.push(own, gradient, rates[place])

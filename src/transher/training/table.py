@@ -40,12 +40,15 @@ class Table(ABC):
         """The rows `ids`, (U, width), ready to collect a gradient."""
         return kernels.gather_rows(self.weight, ids).requires_grad_()
 
-    def push(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
-        """Apply the gradient (U, width) of the rows `ids`."""
+    def push(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
+        """Apply the gradient (U, width) of the rows `ids`, or of all rows."""
         self.updates += 1
         self._update(ids, gradient, lr)
         if self.unit:
-            kernels.unit_rows(self.weight, ids)
+            kernels.unit_rows(self.weight, self._listed(ids))
+
+    def _listed(self, ids: Tensor | None) -> Tensor:
+        return torch.arange(len(self.weight)) if ids is None else ids
 
     def reset(self) -> None:
         """Forget the optimiser's state."""
@@ -54,7 +57,7 @@ class Table(ABC):
             tensor.zero_()
 
     @abstractmethod
-    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None: ...
+    def _update(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None: ...
 
 
 class SparseAdamTable(Table):
@@ -62,9 +65,9 @@ class SparseAdamTable(Table):
 
     state_names = ("m", "v")
 
-    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
+    def _update(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
         adam = kernels.Adam(lr, BETA1, BETA2, EPSILON, self.updates)
-        kernels.adam_rows(self.weight, self.state["m"], self.state["v"], ids, gradient, adam)
+        kernels.adam_rows(self.weight, self.state["m"], self.state["v"], self._listed(ids), gradient, adam)
 
 
 class AdamTable(Table):
@@ -72,8 +75,8 @@ class AdamTable(Table):
 
     state_names = ("m", "v")
 
-    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
-        m, v = self.state["m"], self.state["v"]
+    def _update(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
+        m, v, ids = self.state["m"], self.state["v"], self._listed(ids)
         m.mul_(BETA1).index_add_(0, ids, gradient, alpha=1 - BETA1)
         v.mul_(BETA2).index_add_(0, ids, gradient.square(), alpha=1 - BETA2)
         scale = (1 - BETA2**self.updates) ** 0.5
@@ -85,10 +88,8 @@ class AdagradTable(Table):
 
     state_names = ("sum",)
 
-    def _update(self, ids: Tensor, gradient: Tensor, lr: float) -> None:
-        total = self.state["sum"].index_add_(0, ids, gradient.square())
-        step = gradient / total.index_select(0, ids).sqrt_().add_(EPSILON)
-        self.weight.index_add_(0, ids, step, alpha=-lr)
+    def _update(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
+        kernels.adagrad_rows(self.weight, self.state["sum"], ids, gradient, lr, EPSILON)
 
 
 TABLES: dict[str, type[Table]] = {"sparse-adam": SparseAdamTable, "adam": AdamTable, "adagrad": AdagradTable}

@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +19,7 @@ from transher.graph.graph import Graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables, put_at_margin
-from transher.training.batches import Batches
+from transher.training.batches import Batches, BatchSource
 from transher.training.checkpoints import (
     MODEL_FILE,
     TrainingState,
@@ -28,9 +29,11 @@ from transher.training.checkpoints import (
     save_state,
 )
 from transher.training.history import History
+from transher.training.queries import QueryBatches
 from transher.training.recipe import Recipe
 from transher.training.schedule import DROPS, drop_is_due, learning_rate
-from transher.training.step import TrainingStep
+from transher.training.softmax import SoftmaxStep
+from transher.training.step import Step, TrainingStep
 from transher.training.stopping import stops_on_signals
 from transher.training.table import TABLES
 from transher.training.watcher import Report, Watcher
@@ -47,7 +50,9 @@ class Trainer:
         self.recipe = recipe
         self.folder = folder
         self.model = build_model(recipe.model)
-        self.batches = Batches(graph, recipe.training, recipe.model.reciprocal)
+        all_entities = recipe.training.negatives == "all"
+        source: type[BatchSource[Any]] = QueryBatches if all_entities else Batches
+        self.batches = source(graph, recipe.training, recipe.model.reciprocal)
         self.progress = TrainingState()
         settings = recipe.training
         if resume:
@@ -66,7 +71,8 @@ class Trainer:
         self.entities, self.relations = kind(entities, averaged, settings.unit_entities), kind(relations, averaged)
         if resume:
             self._restore(tensors)
-        self.train_step = TrainingStep(self.model, settings, self.batches, self.entities, self.relations)
+        taken: type[Step[Any]] = SoftmaxStep if all_entities else TrainingStep
+        self.train_step = taken(self.model, settings, self.batches, self.entities, self.relations)
         self._stopping = threading.Event()
 
     @property
@@ -88,7 +94,7 @@ class Trainer:
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
                     losses.append(self.train_step(batch, self.progress.step, spread, self.progress.drops))
-                    triples += len(batch.anchors)
+                    triples += batch.triples
                     self.progress.step += 1
                     step, now = self.progress.step, time.monotonic()
                     self.progress.seconds = before + now - started
@@ -118,7 +124,7 @@ class Trainer:
 
     def _starts_epoch(self, step: int) -> bool:
         """Whether gradients are recorded at this step: the first of an epoch, which shows either side every triple."""
-        return self.recipe.validation.record_gradients and step % (2 * self.batches.per_epoch) == 0
+        return self.recipe.validation.record_gradients and step % self.batches.steps_per_epoch == 0
 
     def _report(self, history: History, watcher: Watcher, loss: float, speed: float) -> None:
         progress = self.progress

@@ -40,6 +40,9 @@ class Watcher:
     def validated(self, step: int, mrr: float, best: bool) -> None:
         """Validation triples were ranked; `best` if never better."""
 
+    def fitting(self, done: int, total: int) -> None:
+        """So many of the pairs of entities that the judge learns from have gone by."""
+
     def noticed(self, message: str) -> None:
         """Something that the user should know: why the training ends early, or that it does not learn."""
 

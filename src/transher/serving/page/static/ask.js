@@ -10,7 +10,7 @@ const PARTS = ["head", "relation", "tail"];
 const HINTS = { head: "Who or what", relation: "is related how", tail: "to whom or what?" };
 
 export async function ask(run, parameters) {
-  const state = Object.fromEntries([...PARTS, "known", "base_rate", "why"].map((part) => [part, parameters[part]]));
+  const state = Object.fromEntries([...PARTS, "known", "missing_share", "why"].map((part) => [part, parameters[part]]));
   const labels = await Promise.all(PARTS.map((part) => (state[part] ? label(run, part, state[part]) : "")));
   const place = h("div", {});
   const inputs = {};
@@ -44,12 +44,12 @@ export async function ask(run, parameters) {
       type: "checkbox", checked: state.known === "hide",
       onchange: (event) => change("known", event.target.checked ? "hide" : undefined),
     }), " only what is not known yet"),
-    h("label", { class: "toggle", title: "Without a number, an estimate for each relation: as if the graph lacked as many facts as were held out for validation. If you know how many of the facts that you ask about hold, say so." },
-      "of 100 such facts", h("input", {
+    h("label", { class: "toggle", title: "The more the graph lacks, the more likely it is that something new holds. Without a number, it is taken to lack as much as was held out for validation. If you know better, say so." },
+      "the graph lacks about", h("input", {
         type: "number", min: 0.0001, max: 99.9999, step: "any", placeholder: "?",
-        value: state.base_rate && Number((100 * state.base_rate).toPrecision(6)),
-        onchange: ({ target }) => target.reportValidity() && change("base_rate", target.value && String(target.value / 100)),
-      }), "hold"),
+        value: state.missing_share && Number((100 * state.missing_share).toPrecision(6)),
+        onchange: ({ target }) => target.reportValidity() && change("missing_share", target.value && String(target.value / 100)),
+      }), "% of what holds"),
     place,
   ];
 }
@@ -71,16 +71,16 @@ function answers(parameters, given) {
   const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph)];
   const asked = PARTS.find((part) => !parameters[part]);
   const query = Object.fromEntries(given.map((part) => [part, parameters[part]]));
-  const { base_rate } = parameters;
+  const { missing_share } = parameters;
   const rest = asked ? { top: 12, known: parameters.known } : {};
   const show = (fact) => asked === "relation" ? relationLink(fact.relation)
     : asked ? entityLink(fact[asked]) : [entityLink(fact.head), " ", relationLink(fact.relation), " ", entityLink(fact.tail)];
   return h("div", { class: runs.length > 1 ? "columns even" : "" }, runs.map((run) =>
     loading(runs.length > 1 ? `${run.key} · ${run.model}` : asked ? "Answers" : "How likely it is",
-      ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest, base_rate }), (found) => [
+      ofRun(run.key, asked ? "predict" : "score", { ...query, ...rest, missing_share }), (found) => [
         factList(run.key, found.answers, show, "No answers: all that fits is known already.",
           {
-            base_rate,
+            missing_share,
             isOpen: (fact) => !asked || fact[asked].identifier === parameters.why,
             opened: (fact) => {
               parameters.why = asked && fact[asked].identifier;

@@ -21,6 +21,12 @@ function ruleWords(rule) {
   ];
 }
 
+// As `effect_in_words` in transher.answering.words has it.
+function effectWords(factor) {
+  const size = factor >= 1 ? factor : 1 / factor;
+  return `${factor >= 1 ? "raises" : "lowers"} the odds ${size < 10 ? size.toFixed(1) : number(Number(size.toPrecision(2)))} times`;
+}
+
 export function evidence(found) {
   const ranks = Object.entries(found.ranks).map(([side, rank]) => `number ${number(rank)} of the ${side}s`).join(" and ");
   const largest = Math.max(...found.influences.map((influence) => Math.abs(influence.share)), 1e-9);
@@ -28,6 +34,8 @@ export function evidence(found) {
     h("p", { class: "quiet" },
       found.known ? "In the graph already; this is what speaks for it besides. " : "Not in the graph. ",
       ranks && `It ranks as ${ranks} that are not known yet.`),
+    section("Why this probability", found.because.map((reason) => [
+      reason.sentence, h("span", { class: "quiet" }, ` — ${effectWords(reason.factor)}`)])),
     section("Facts that lead to it", found.rules.slice(0, 4).map(ruleWords)),
     section("Similar entities of which it is known", found.similar.slice(0, 4).map((similar) =>
       [factWords(similar.fact), h("span", { class: "quiet" }, ` — likeness ${similar.similarity.toFixed(2)}`)])),
@@ -36,7 +44,6 @@ export function evidence(found) {
       meter.style.width = `${(4 * Math.abs(influence.share)) / largest}rem`;
       return [meter, factWords(influence.fact)];
     })),
-    section("Against it", found.against),
     section("Nearest alternatives", found.alternatives.slice(0, 5).map((other) => [
       factWords(other.fact),
       h("span", { class: "quiet" }, ` — ${other.probability === null ? other.score.toFixed(2) : percent(other.probability)}`,

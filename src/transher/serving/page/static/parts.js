@@ -52,14 +52,14 @@ export const partOnly = (found) =>
   found.partial ? h("p", { class: "quiet small" }, "Looked for among the best connected entities only.") : "";
 
 // Ranked facts, each of which opens to its evidence. `shown` says which part of a fact a line names.
-export function factList(run, facts, shown, empty = "Nothing to show.", { base_rate, isOpen = () => false, opened = () => {} } = {}) {
+export function factList(run, facts, shown, empty = "Nothing to show.", { missing_share, isOpen = () => false, opened = () => {} } = {}) {
   if (!facts.length) return h("p", { class: "quiet" }, empty);
   return h("ol", { class: "facts" }, facts.map((fact) => {
     const place = h("div", { class: "evidence" });
     const details = h("details", {
       ontoggle: () => {
         if (!details.open || place.hasChildNodes()) return;
-        showEvidence(run, fact, base_rate, place);
+        showEvidence(run, fact, missing_share, place);
         opened(fact);
       },
     },
@@ -71,11 +71,11 @@ export function factList(run, facts, shown, empty = "Nothing to show.", { base_r
   }));
 }
 
-async function showEvidence(run, fact, base_rate, place) {
+async function showEvidence(run, fact, missing_share, place) {
   place.append(h("p", { class: "quiet" }, "Looking for evidence …"));
   const ends = { head: fact.head.identifier, relation: fact.relation.identifier, tail: fact.tail.identifier };
   try {
-    const found = await ofRun(run, "explain", { ...ends, base_rate });
+    const found = await ofRun(run, "explain", { ...ends, missing_share });
     place.replaceChildren(evidence(found));
   } catch (error) {
     place.replaceChildren(failure(error));

@@ -1,0 +1,207 @@
+"""What the judge looks at: numbers that describe a pair of entities as a fact of a relation, and their words.
+
+Of each scorer of vectors: its score, and how that compares with the scores of the other candidates of the head and of
+the tail, and with those of their trained answers. Of rules: how strongly they predict the pair. Of the graph: how many
+answers are known already, whether the relation has one answer only, whether such entities stand there at all, how often
+they occur.
+
+Scores are compared with what was trained on alone (`transher.answering.levels`). Counts of known answers take in all
+that is known: a person whose birthplace is a validation fact has a birthplace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from transher.answering.levels import PLACES, Levels
+from transher.graph.ends import Ends
+from transher.graph.known import KnownTriples
+from transher.rules import Rules
+
+Numbers = NDArray[np.float64]
+
+# In units of the spread of the relation's trained scores. All of them rise with the score, and the probability may only
+# rise with them.
+OF_SCORER = (
+    "score",
+    "lead among tails",
+    "lead among heads",
+    "place among tails",
+    "place among heads",
+    "above 30th tail",
+    "above 30th head",
+    "above known tails",
+    "above known heads",
+)
+OF_RULES = ("rules", "strongest rule")  # the probability may only rise with these too
+OF_GRAPH = (
+    "known tails",
+    "known heads",
+    "known tails to usual",
+    "known heads to usual",
+    "degree of head",
+    "degree of tail",
+    "frequency of tail",
+    "frequency of head",
+    "head fits",
+    "tail fits",
+    "loop",
+    "tails per head",
+    "heads per tail",
+    "heads with one tail",
+    "tails with one head",
+    "heads that have it",
+    "tails that have it",
+    "facts of relation",
+    "relation",
+)
+_FALLEN = np.log2(np.array([1.0, 1.5, 2.5, 4.0, 7.5, 20.0, 60.0]))  # log₂ of the rank below so many of the levels
+
+
+class Described(NamedTuple):
+    """Features (n, m) with their names (m,)."""
+
+    values: NDArray[np.float32]
+    names: tuple[str, ...]
+
+
+class Trained(NamedTuple):
+    """What the judge knows of a relation from the facts that were trained on: (relations,) each."""
+
+    per_head: Numbers
+    per_tail: Numbers
+    single_head: Numbers  # share of heads with one tail
+    single_tail: Numbers
+    filled_heads: Numbers  # share of the fitting heads that have a tail
+    filled_tails: Numbers
+    facts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, trained: KnownTriples, ends: Ends) -> Trained:
+        facts, count = trained.relation_counts, trained.relation_count
+        standing, fitting = (np.maximum(sizes, 1) for sizes in (ends.standing_counts, np.diff(ends.starts)))
+        alone = ends.alone_counts / standing
+        return cls(
+            facts / standing[:count],
+            facts / standing[count:],
+            alone[:count],
+            alone[count:],
+            (standing / fitting)[:count],
+            (standing / fitting)[count:],
+            facts,
+        )
+
+
+class Describer:
+    """Describes triples by the scorers of vectors `dense`, by rules if there are some, and by what was trained on."""
+
+    def __init__(self, dense: Sequence[Levels], rules: Rules | None, trained: KnownTriples, ends: Ends) -> None:
+        self.dense, self.rules, self.trained, self.ends = tuple(dense), rules, trained, ends
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        names = tuple(named(feature, part) for part in range(len(self.dense)) for feature in OF_SCORER)
+        return (*names, *(OF_RULES if self.rules is not None else ()), *OF_GRAPH)
+
+    @property
+    def first_names(self) -> tuple[str, ...]:
+        """Those that `first` gives."""
+        return tuple(name for name in self.names if name not in OF_RULES)
+
+    @staticmethod
+    def rising_of(names: Sequence[str]) -> tuple[bool, ...]:
+        """With which of some features the probability may only rise."""
+        return tuple(name not in OF_GRAPH for name in names)
+
+    def first(
+        self, triples: NDArray[np.integer], known: KnownTriples, scores: Sequence[NDArray[np.float32]] | None = None
+    ) -> NDArray[np.float32]:
+        """Features (n, m) of triples (n, 3) but for those of rules, which take longer. scores: (n,) of each scorer,
+        where they are at hand."""
+        given = scores if scores is not None else [levels.score(triples) for levels in self.dense]
+        parts = [self._of_scorer(levels, triples, own) for levels, own in zip(self.dense, given, strict=True)]
+        return np.concatenate([*parts, self._of_graph(triples, known)], 1)
+
+    def whole(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> NDArray[np.float32]:
+        """All features (n, m), in the order of `names`, from those of `first`."""
+        if self.rules is None:
+            return first
+        place = len(self.dense) * len(OF_SCORER)
+        return np.concatenate([first[:, :place], self._of_rules(self.rules, triples), first[:, place:]], 1)
+
+    @cached_property
+    def _relations(self) -> Trained:
+        return Trained.of(self.trained, self.ends)
+
+    def _of_scorer(
+        self, levels: Levels, triples: NDArray[np.integer], scores: NDArray[np.float32]
+    ) -> NDArray[np.float32]:
+        heads, relations, tails = triples.T
+        of_head = levels.of(relations, heads)
+        of_tail = levels.of(relations + self.trained.relation_count, tails)
+        unit = levels.spread[relations]
+        columns = [(scores - levels.centre[relations]) / unit]
+        sides = [_standing(scores, values) for values in (of_head, of_tail)]
+        columns += [lead / unit for lead, _ in sides]
+        columns += [place for _, place in sides]
+        columns += [(scores - values[:, len(PLACES) - 1]) / unit for values in (of_head, of_tail)]
+        columns += [(scores - values[:, -1]) / unit for values in (of_head, of_tail)]
+        return np.stack(columns, 1).astype(np.float32)
+
+    def _of_rules(self, rules: Rules, triples: NDArray[np.integer]) -> NDArray[np.float32]:
+        given = torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64))
+        return np.stack([rules.score(given).numpy(), rules.reasons(triples, 1).strongest], 1).astype(np.float32)
+
+    def _of_graph(self, triples: NDArray[np.integer], known: KnownTriples) -> NDArray[np.float32]:
+        heads, relations, tails = triples.T
+        count, of = self.trained.relation_count, self._relations
+        itself = known.has(triples)
+        of_head = known.answers("tail").counts(heads, relations) - itself
+        of_tail = known.answers("head").counts(tails, relations) - itself
+        facts = np.maximum(of.facts[relations], 1)
+        return np.stack(
+            [
+                of_head,
+                of_tail,
+                of_head / np.maximum(of.per_head[relations], 1),
+                of_tail / np.maximum(of.per_tail[relations], 1),
+                self.trained.degrees[heads],
+                self.trained.degrees[tails],
+                of_tail / facts,
+                of_head / facts,
+                self.ends.fits_at(relations, heads),
+                self.ends.fits_at(relations + count, tails),
+                (heads == tails) & ~self.trained.has_loops[relations],
+                of.per_head[relations],
+                of.per_tail[relations],
+                of.single_head[relations],
+                of.single_tail[relations],
+                of.filled_heads[relations],
+                of.filled_tails[relations],
+                of.facts[relations],
+                relations,
+            ],
+            1,
+        ).astype(np.float32)
+
+
+def named(feature: str, part: int) -> str:
+    """The name of a feature of the scorer with this number."""
+    return feature if part == 0 else f"{feature} ({part + 1})"
+
+
+def _standing(scores: NDArray[np.float32], values: NDArray[np.float32]) -> tuple[Numbers, Numbers]:
+    """How scores (n,) stand among the candidates whose levels are values (n, 7): the lead over the best other one,
+    negative where another is ahead, and −log₂ of the rank, as near as the levels say."""
+    levels = values[:, : len(PLACES)]
+    # A candidate meets itself among the levels, computed in another way.
+    slack = 1e-4 * (1 + np.abs(scores))
+    ahead = (levels > (scores + slack)[:, None]).sum(1)
+    lead = scores - np.where(ahead == 0, levels[:, 1], levels[:, 0])
+    return np.minimum(lead, 1e6), np.where(np.isnan(levels[:, 0]), np.nan, -_FALLEN[ahead])

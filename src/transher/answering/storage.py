@@ -1,0 +1,110 @@
+"""A judge on disk: its trees as text in JSON, and the levels that it compares scores with in safetensors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, ValidationError
+from safetensors import SafetensorError, safe_open
+
+from transher.answering.fitting import describe
+from transher.answering.judge import Curve, Judge, Verdicts
+from transher.answering.levels import WIDTH, Levels
+from transher.errors import InputError
+from transher.files import safetensors_is_whole, write_json, write_safetensors
+from transher.graph.graph import Graph
+from transher.rules import Rules
+from transher.scorer import Scorer
+
+JUDGE_FILE, LEVELS_FILE = "judge.json", "judge.safetensors"
+_FORMAT = 1
+_REMEDY = "It was cut short or changed after it was written: delete it, and it is made anew when it is needed."
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    format: int
+    features: list[str]
+    boosters: list[str]
+    quick: str
+    start: float
+    knots: list[float]
+    levels: list[float]  # at the knots
+    hidden: int
+    known: int
+    later: bool
+    parts: int  # scorers of which there are levels
+
+
+def save_judge(folder: Path, judge: Judge) -> None:
+    """Write a judge into a run's folder; it is there once the second file is."""
+    verdicts, dense = judge.verdicts, judge.describer.dense
+    arrays: dict[str, NDArray[Any]] = {}
+    for number, levels in enumerate(dense):
+        arrays |= {
+            f"{number}.{name}": getattr(levels, name) for name in ("starts", "entities", "values", "centre", "spread")
+        }
+    write_safetensors(folder / LEVELS_FILE, arrays, {})
+    stored = _Stored(
+        format=_FORMAT,
+        features=list(verdicts.features),
+        boosters=list(verdicts.boosters),
+        quick=verdicts.quick,
+        start=verdicts.start,
+        knots=list(verdicts.curve.knots),
+        levels=list(verdicts.curve.levels),
+        hidden=verdicts.hidden,
+        known=verdicts.known,
+        later=verdicts.later,
+        parts=len(dense),
+    )
+    write_json(folder / JUDGE_FILE, stored.model_dump())
+
+
+def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) -> Judge:
+    """The judge of a run's folder."""
+    path = folder / JUDGE_FILE
+    try:
+        stored = _Stored.model_validate_json(path.read_text("utf-8"))
+        if stored.format != _FORMAT:
+            raise ValueError(f"format {stored.format} is not known")
+        describer = describe(scorer, graph, rules)
+        if describer.names != tuple(stored.features) or stored.parts != len(describer.dense):
+            raise ValueError("it is of another kind of run")
+        for number, levels in enumerate(describer.dense):
+            _take(levels, folder / LEVELS_FILE, number)
+        verdicts = Verdicts(
+            tuple(stored.features),
+            tuple(stored.boosters),
+            stored.quick,
+            stored.start,
+            Curve(tuple(stored.knots), tuple(stored.levels)),
+            stored.hidden,
+            stored.known,
+            stored.later,
+        )
+        return Judge(verdicts, describer, graph.known)
+    except (ValidationError, ValueError, KeyError, TypeError, SafetensorError, OSError) as error:
+        told = str(error).splitlines()[0]
+        raise InputError(f"is not a judge of this run ({told}).", file=path, remedy=_REMEDY) from None
+
+
+def _take(levels: Levels, path: Path, number: int) -> None:
+    """Levels from a file, checked: a look-up trusts that they are sorted and of one length."""
+    if not safetensors_is_whole(path):
+        raise ValueError(f"the content of {path.name} does not have its hash")
+    with safe_open(path, framework="np") as file:
+        starts, entities, values, centre, spread = (
+            file.get_tensor(f"{number}.{name}") for name in ("starts", "entities", "values", "centre", "spread")
+        )
+    relations = (len(starts) - 1) // 2
+    whole = values.shape == (len(entities), WIDTH) and len(centre) == len(spread) == relations
+    if not whole or len(starts) != len(levels.starts) or starts[0] != 0 or starts[-1] != len(entities):
+        raise ValueError(f"{path.name} does not fit the graph")
+    if (np.diff(starts) < 0).any():
+        raise ValueError(f"{path.name} is out of order")
+    levels.starts, levels.entities, levels.values, levels.scale = starts, entities, values, (centre, spread)

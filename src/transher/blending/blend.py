@@ -1,0 +1,95 @@
+"""A blend as a scorer: the weighted sum of what its members say.
+
+Within one query, the log-softmax of a member differs from its raw score by a constant only. So a weighted sum of raw
+scores ranks as the weighted sum of log-softmaxes does, and no normaliser is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from transher.graph.graph import SIDES, Side
+from transher.scorer import Scorer
+
+
+@dataclass(frozen=True)
+class Weights:
+    """How m members are blended. A member's score s counts as log(1 + b·s)/b where its bend b is above 0, and as it is
+    where b is 0: what rules say is never negative, and the tenth rule should not count as much as the first."""
+
+    values: Tensor  # float32 (m, 2, relations): one for each side, in the order of SIDES, and relation; never negative
+    bends: tuple[float, ...]  # (m,)
+
+
+class Blend(Scorer):
+    """Several scorers of one graph, weighted for each relation and side."""
+
+    def __init__(self, members: Sequence[Scorer], weights: Weights) -> None:
+        self.members, self.weights = tuple(members), weights
+
+    def __repr__(self) -> str:
+        return f"<Blend of {', '.join(repr(member) for member in self.members)}>"
+
+    @property
+    def entity_count(self) -> int:
+        return self.members[0].entity_count
+
+    @property
+    def relation_count(self) -> int:
+        return self.members[0].relation_count
+
+    @property
+    def sides_differ(self) -> bool:
+        return True
+
+    @property
+    def parts(self) -> tuple[Scorer, ...]:
+        return tuple(part for member in self.members for part in member.parts)
+
+    @property
+    def dense(self) -> bool:
+        return all(member.dense for member in self.members)
+
+    @property
+    def queries_at_a_time(self) -> int:
+        return min(super().queries_at_a_time, *(member.queries_at_a_time for member in self.members))
+
+    def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
+        own = self._of_relations(relations, side)[:, :, None]
+        total = self._bent(0, self.members[0].scores(anchors, relations, side, candidates)).mul_(own[0])
+        for number, member in enumerate(self.members[1:], 1):
+            total += self._bent(number, member.scores(anchors, relations, side, candidates)).mul_(own[number])
+        return total
+
+    def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
+        own = self._of_relations(relations, side)[:, :, None]
+        total = torch.zeros(candidates.shape)
+        for number, member in enumerate(self.members):
+            total += self._bent(number, member.score_own(anchors, relations, side, candidates)).mul_(own[number])
+        return total
+
+    def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
+        own = self._of_relations(triples[:, 1].long(), side)
+        total = torch.zeros(len(triples))
+        for number, member in enumerate(self.members):
+            total += self._bent(number, member.score_triples(triples, side)).mul_(own[number])
+        return total
+
+    def _of_relations(self, relations: Tensor, side: Side) -> Tensor:
+        """Weights (m, B) of B queries."""
+        return self.weights.values[:, SIDES.index(side)][:, relations]
+
+    def _bent(self, number: int, scores: Tensor) -> Tensor:
+        return bent(scores, self.weights.bends[number])
+
+
+def bent(scores: Tensor, bend: float) -> Tensor:
+    """Scores as they count: see `Weights`. Writes into them or gives others."""
+    if not bend:
+        return scores
+    # In double precision, where a score has the same bits alone and in a batch once it is rounded.
+    return torch.log1p(scores.double() * bend).div_(bend).float()

@@ -1,0 +1,50 @@
+"""The weights of a blend on disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+
+from transher.blending.blend import Weights
+from transher.errors import InputError
+from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
+
+BLEND_FILE = "blend.safetensors"
+_FORMAT = "1"
+_REMEDY = "It was cut short or changed after it was written: take a copy, or blend the runs again."
+
+
+def save_weights(folder: Path, weights: Weights, members: Sequence[str]) -> None:
+    """members: the hashes of what they answer from, so that the file is of these members and no others."""
+    said = {"format": _FORMAT, "bends": json.dumps(weights.bends), "members": json.dumps(list(members))}
+    write_safetensors(folder / BLEND_FILE, {"weights": weights.values.numpy()}, said)
+
+
+def load_weights(folder: Path, members: int, relations: int) -> Weights:
+    """The weights in the folder of a blend of so many members, checked."""
+    path = folder / BLEND_FILE
+    if not path.is_file():
+        raise InputError("there is no such file.", file=path, remedy="The blend is not whole: make it again.")
+    try:
+        said = read_safetensors_header(path)[0].get("__metadata__", {})
+        if said.get("format") != _FORMAT:
+            raise InputError(
+                f"has format {said.get('format')!r}, and this version of transher reads {_FORMAT!r}.", file=path
+            )
+        if not safetensors_is_whole(path):
+            raise ValueError("its content does not have the hash that it was written with")
+        with safe_open(path, framework="pt") as file:
+            values = file.get_tensor("weights")
+        bends = tuple(float(bend) for bend in json.loads(said["bends"]))
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        raise InputError(f"does not hold the weights of a blend ({error}).", file=path, remedy=_REMEDY) from None
+    if values.shape != (members, 2, relations) or values.dtype != torch.float32 or len(bends) != members:
+        found = f"{tuple(values.shape)} weights and {len(bends)} bends"
+        raise InputError(f"has {found}, where recipe and graph say {(members, 2, relations)} and {members}.", file=path)
+    if not bool((values.isfinite() & (values >= 0)).all()) or not all(0 <= bend < 1e9 for bend in bends):
+        raise InputError("has weights that are negative or not finite.", file=path, remedy=_REMEDY)
+    return Weights(values, bends)

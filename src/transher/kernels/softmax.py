@@ -1,0 +1,82 @@
+"""Cross-entropy of dot products over every candidate, with its gradients, in bounded memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+# Scores that are held at a time, 64 MB: a batch of queries that has more is worked on in parts.
+SCORES_HELD = 1 << 24
+
+
+class SoftmaxGradients(NamedTuple):
+    loss: float
+    query: Tensor  # (B, d)
+    candidates: Tensor  # (N, d)
+
+
+@torch.no_grad()
+def softmax_gradients(
+    query: Tensor,
+    candidates: Tensor,
+    offsets: Tensor,
+    answers: Tensor,
+    weights: Tensor,
+    half: bool = False,
+    held: int = SCORES_HELD,
+) -> SoftmaxGradients:
+    """Σ w_a (log Σ_j exp(q·e_j) − q·e_a) over all answers a of every query, and its gradients.
+
+    query: (B, d), candidates: (N, d); answers: rows of candidates (T,), those of query b from offsets[b] to
+    offsets[b + 1], at least one and none twice; offsets: (B + 1,); weights: (T,), positive. The gradient of
+    a score is known as soon as all scores of its query are: some queries at a time, with `held` scores together, go
+    through all three matrix products, and nothing is computed twice. With `half` the products take bfloat16 and add up
+    in float32.
+    """
+    count, width = len(candidates), candidates.shape[1]
+    table = candidates.to(torch.bfloat16) if half else candidates
+    counts = offsets.diff()
+    totals = torch.segment_reduce(weights, "sum", lengths=counts)
+    loss = torch.zeros((), dtype=torch.float64)
+    d_query, d_candidates = torch.empty_like(query), torch.zeros(count, width)
+    size = max(1, min(len(query), held // max(1, count)))
+    scores = torch.empty(size, count)
+    for first in range(0, len(query), size):
+        part = slice(first, min(first + size, len(query)))
+        own = slice(int(offsets[first]), int(offsets[part.stop]))
+        asked, share = query[part], weights[own]
+        shares = scores[: len(asked)]
+        _product(asked, table.T, shares)
+        torch.softmax(shares, 1, out=shares)
+        owner = torch.repeat_interleave(torch.arange(len(asked)), counts[part])
+        places, flat = owner * count + answers[own], shares.view(-1)
+        right = flat[places]
+        # A share that underflowed to 0 costs a finite number; NaN stays NaN, and the training tells.
+        loss -= (share * right.clamp_min(torch.finfo(right.dtype).tiny).log()).sum()
+        # The gradient of the scores, but for the factor `total` of each query, which goes into the narrow operand.
+        total = totals[part, None]
+        flat[places] = right - share / totals[part][owner]
+        gradient = shares.to(torch.bfloat16) if half else shares
+        _product(gradient, table, d_query[part])
+        d_query[part] *= total
+        if half:
+            d_candidates += gradient.T @ (asked * total).to(torch.bfloat16)
+        else:
+            d_candidates.addmm_(gradient.T, asked * total)
+    return SoftmaxGradients(float(loss), d_query, d_candidates)
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies matrices of bfloat16 faster than those of float32."""
+    supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch has no public way to ask
+    return bool(supported is not None and supported())
+
+
+def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
+    """left @ right into `out`, in the precision of `right`."""
+    if right.dtype == out.dtype:
+        torch.mm(left, right, out=out)
+    else:
+        out.copy_(left.to(right.dtype) @ right)
