@@ -71,6 +71,8 @@ def fit_judge(
     pairs = _candidates(scorer, describer, graph, known, hidden, progress)
     if about is not None:
         pairs = pairs.take(np.isin(pairs.triples[:, 0], about) | np.isin(pairs.triples[:, 2], about))
+    if not len(pairs.holds):  # whatever could be a fact is known
+        return None
     trained = _trees(describer, pairs, known, HALF if later is None else 1.0)
     verdicts = Verdicts(describer.names, *trained, hidden=len(hidden), known=len(graph.known), later=later is not None)
     return Judge(verdicts, describer, graph.known)
@@ -300,8 +302,9 @@ def _folds(rows: Pairs) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]
     """Positions to learn from and to try on, by head. Trees can tell an entity by its degree, and would remember its
     answers: they are tried on heads that are new to them."""
     heads = ((rows.triples[:, 0].astype(np.int64) * 2654435761) % (1 << 32) >> 7) % _FOLDS
-    for fold in range(_FOLDS):
-        yield np.flatnonzero(heads != fold), np.flatnonzero(heads == fold)
+    folds = [(np.flatnonzero(heads != fold), np.flatnonzero(heads == fold)) for fold in range(_FOLDS)]
+    everything = np.arange(len(heads))  # of a graph with a single head or two
+    return [fold for fold in folds if len(fold[0]) and len(fold[1])] or [(everything, everything)]
 
 
 class _Rows(NamedTuple):
