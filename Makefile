@@ -2,9 +2,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+FAST := tests/graph tests/models tests/rules tests/recipes tests/scripts tests/test_imports.py tests/test_package.py \
+  $(addprefix --ignore=tests/graph/,test_mutated.py test_streams.py test_world.py test_statistics.py)
 SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*') CMakeLists.txt pyproject.toml constraints.txt
 
-.PHONY: demo test check bench bench-quick growth thinning clean
+INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tests/kernels/test_training_step.py \
+	tests/kernels/test_gpu.py
+
+.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz lock clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
@@ -28,10 +33,41 @@ test: check  ## style, types and the test suite
 	$(BIN)/python -m pytest -n 2
 	TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 tests/kernels tests/models tests/training tests/evaluation  # without the native module
 
+test-fast: $(VENV)/.developing  ## the quick tests: under a minute on two idle cores
+	$(BIN)/python -m pytest -n 2 $(FAST)
+
+coverage: $(VENV)/.developing  ## all tests, and how much of the code they run; fails below the floor in pyproject.toml
+	rm -f .coverage .coverage.*
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-report=html:build/coverage
+
+test-gpu: $(VENV)/.developing  ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for five targets; 1 GB more
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
+	TRITON_INTERPRET=1 TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 $(INTERPRETED)
+	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py
+
 check: $(VENV)/.developing
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+dev: pyproject.toml constraints.txt  ## an editable install for contributors: C++ is rebuilt when it has changed
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt scikit-build-core nanobind ninja cmake
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation \
+	  --config-settings=editable.rebuild=true --config-settings=build-dir=build/editable --editable '.[dev]'
+	git rev-parse --git-dir >/dev/null 2>&1 && $(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push || true
+	touch $(VENV)/.editable $(VENV)/.developing $(VENV)/.installed
+
+wheel: $(VENV)/.developing  ## wheel and sdist in dist/; the wheel keeps to the stable ABI from Python 3.12 on
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	for wheel in dist/*-linux_*.whl; do [ ! -e "$$wheel" ] || $(BIN)/auditwheel show "$$wheel"; done
+	for wheel in dist/*-abi3-*.whl; do [ ! -e "$$wheel" ] || $(BIN)/abi3audit --strict "$$wheel"; done
+
+docs: $(VENV)/.developing  ## build the documentation site into site/
+	$(BIN)/python -m scripts.make_reference
+	$(BIN)/python -m scripts.make_notebooks
+	$(BIN)/zensical build --strict --clean
 
 bench: $(VENV)/.measuring  ## measure against others and the machine, write results/ and docs/; up to twenty minutes
 	$(BIN)/python -m benchmarks $(BENCH)
@@ -39,20 +75,37 @@ bench: $(VENV)/.measuring  ## measure against others and the machine, write resu
 bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three minutes; writes only to build/
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
+bench-gpu: $(VENV)/.measuring  ## the training step and ranking on this machine's GPU, against the same others; writes results/gpu-*.json
+	$(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
+	$(BIN)/python -m benchmarks.gpu $(BENCH)
+
 growth: $(VENV)/.measuring  ## the whole way on a graph of 2.5 million entities; needs 10 GB of memory
 	$(BIN)/python -m benchmarks.growth $(GROWTH)
 
 thinning: $(VENV)/.measuring  ## quality and time with fewer gradients
 	$(BIN)/python -m benchmarks.thinning
 
-$(VENV)/.installed: $(SOURCES)
+faults: $(VENV)/.developing  ## a kill, half a write, a full and a broken disk at every file operation; results/faults.json
+	$(BIN)/python -m tests.faults $(FAULTS)
+
+fuzz: $(VENV)/.developing  ## 20,000 damaged files; results/fuzz.json
+	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+lock:  ## write the lock files anew from constraints.txt
+	$(BIN)/python scripts/make_lock.py
+
+# The lock's files first, each with its hash; then this package, and what torch's build for GPUs needs besides.
+$(VENV)/.installed: $(SOURCES) requirements.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt .
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements.lock
+	$(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt .
 	touch $@
 
-$(VENV)/.developing: $(SOURCES)
+# After `make dev` the environment follows the sources by itself.
+$(VENV)/.developing: $(SOURCES) requirements-dev.lock
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[dev]'
+	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
+	[ -e $(VENV)/.editable ] || $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'
 	touch $@ $(VENV)/.installed
 
 $(VENV)/.measuring: $(SOURCES)

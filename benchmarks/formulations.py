@@ -71,14 +71,16 @@ class AuthorsStep:
 
     def __init__(self, triples: Tensor, entity_count: int, relation_count: int, k: int, negatives: int) -> None:
         spread = (GAMMA + 2) / k
-        self.entities = torch.empty(entity_count, k).uniform_(-spread, spread).requires_grad_()
-        self.relations = torch.empty(relation_count, 3 * k).uniform_(-spread, spread).requires_grad_()
+        there = triples.device
+        self.entities = torch.empty(entity_count, k, device=there).uniform_(-spread, spread).requires_grad_()
+        self.relations = torch.empty(relation_count, 3 * k, device=there).uniform_(-spread, spread).requires_grad_()
         self.triples, self.negatives = triples, negatives
-        self.weights = torch.ones(len(triples))
+        self.weights = torch.ones(len(triples), device=there)
         self.optimizer = torch.optim.Adam([self.entities, self.relations], lr=1e-6)
 
     def __call__(self) -> None:
-        own = torch.randint(len(self.entities), (len(self.triples), self.negatives))
+        shape = len(self.triples), self.negatives
+        own = torch.randint(len(self.entities), shape, device=self.triples.device)
         self.optimizer.zero_grad()
         positive, negative = self._scores(self.triples[:, 2:]), self._scores(own)
         loss = self_adversarial(positive[:, 0], negative, self.weights)
@@ -99,11 +101,11 @@ class AuthorsStep:
 class CrossAlone:
     """Distances of B queries to N candidates and their gradients, by whichever function."""
 
-    def __init__(self, function: Any, batch: int, negatives: int, k: int) -> None:
+    def __init__(self, function: Any, batch: int, negatives: int, k: int, device: torch.device | None = None) -> None:
         generator = torch.Generator().manual_seed(0)
         shapes = ((batch, k), (batch, k), (negatives, k))
-        self.inputs = [torch.randn(shape, generator=generator).requires_grad_() for shape in shapes]
-        self.upstream = torch.rand(batch, negatives, generator=generator)
+        self.inputs = [torch.randn(shape, generator=generator).to(device).requires_grad_() for shape in shapes]
+        self.upstream = torch.rand(batch, negatives, generator=generator).to(device)
         self.function = function
 
     def __call__(self) -> None:

@@ -92,7 +92,7 @@ def calibration_table(results: Path) -> str:
         "Brier",
         "Brier, Platt",
     ]
-    return _markdown(headers, rows)
+    return markdown(headers, rows)
 
 
 def backtest_table(results: Path, part: str) -> str:
@@ -106,7 +106,7 @@ def backtest_table(results: Path, part: str) -> str:
         for came in found[which][part]:
             shares = [f"{came[way]:.4f}" for way in ("probability", "judge", "popularity")]
             rows.append([name, f"{came['facts']:,}", *shares, f"{came['chance']:.5f}"])
-    return _markdown(["facts about", "best", "mean probability", "judge", "popularity", "chance"], rows)
+    return markdown(["facts about", "best", "mean probability", "judge", "popularity", "chance"], rows)
 
 
 TABLES: dict[str, Callable[[Path], str]] = {
@@ -116,12 +116,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
 }
 
 
-def with_tables(text: str, results: Path) -> str:
+def with_tables(text: str, results: Path, tables: dict[str, Callable[[Path], str]] = TABLES) -> str:
     """The text with every marked table as the results say."""
-    return _MARKED.sub(lambda match: f"{match[1]}{TABLES[match[2]](results)}{match[3]}", text)
+    return _MARKED.sub(lambda match: f"{match[1]}{tables[match[2]](results)}{match[3]}", text)
 
 
-def _markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     rule = ["---", *(["---:"] * (len(headers) - 1))]
     return "".join(f"| {' | '.join(row)} |\n" for row in (headers, rule, *rows))
 

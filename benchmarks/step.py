@@ -52,11 +52,11 @@ def _sides(graph: Graph, k: int, quick: bool) -> dict[str, Callable[[], Any]]:
     sizes = len(graph.entities), len(graph.relations), k, NEGATIVES
     tables = trainer.entities, trainer.relations
     sides: dict[str, Callable[[], Any]] = {
-        "whole": _Steps(trainer),
+        "whole": Steps(trainer),
         "kernels": CrossAlone(kernels.scaled_l1_cross, BATCH, NEGATIVES, k),
         "compiled kernels": CrossAlone(torch.compile(scaled_l1, dynamic=False), BATCH, NEGATIVES, k),
-        "authors": _Lazy(lambda: AuthorsStep(triples, *sizes)),
-        "pykeen": _Lazy(lambda: PyKeen(graph, k).step(BATCH, NEGATIVES)),
+        "authors": Lazy(lambda: AuthorsStep(triples, *sizes)),
+        "pykeen": Lazy(lambda: PyKeen(graph, k).step(BATCH, NEGATIVES)),
         "eager kernels": CrossAlone(scaled_l1, BATCH, NEGATIVES, k),
         "compiled": SharedSet(batch, *tables, compiled=True),
         "eager": SharedSet(batch, *tables, compiled=False),
@@ -71,7 +71,7 @@ def _sides(graph: Graph, k: int, quick: bool) -> dict[str, Callable[[], Any]]:
     return sides
 
 
-class _Steps:
+class Steps:
     """The trainer's own steps, one after the other: sampling, pull, scores, loss, gradient, push."""
 
     def __init__(self, trainer: Trainer) -> None:
@@ -82,7 +82,7 @@ class _Steps:
         self.number += 1
 
 
-class _Lazy:
+class Lazy:
     """Made at its first call, which only warms up."""
 
     def __init__(self, make: Callable[[], Callable[[], Any]]) -> None:

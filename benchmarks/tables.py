@@ -28,14 +28,13 @@ KERNEL_TITLES = {
 
 
 def read_results(folder: Path) -> Results:
-    """The parts of benchmarks.json, and growth.json and thinning.json as one more part each."""
+    """The parts of benchmarks.json, and growth.json, thinning.json and gpu-code.json as one more part each."""
     results: Results = {}
     if (path := folder / "benchmarks.json").is_file():
         results |= json.loads(path.read_text("utf-8"))
-    if (path := folder / "growth.json").is_file():
-        results["growth"] = json.loads(path.read_text("utf-8"))
-    if (path := folder / "thinning.json").is_file():
-        results["thinning"] = json.loads(path.read_text("utf-8"))
+    for name in ("growth", "thinning", "gpu-code"):
+        if (path := folder / f"{name}.json").is_file():
+            results[name] = json.loads(path.read_text("utf-8"))
     return results
 
 
@@ -275,6 +274,43 @@ def thinning_table(results: Results) -> str:
     )
 
 
+GPU_KERNELS = {
+    "scaled_l1.cross": "scaled L1, forward",
+    "scaled_l1.query_gradients": "scaled L1, gradient of the queries",
+    "scaled_l1.candidate_gradients": "scaled L1, gradient of the candidates",
+    "ranking.count": "counting better candidates",
+    "modulus.cross": "complex modulus, forward",
+    "modulus.gradients": "complex modulus, gradient of one side",
+}
+# float32 lanes × 10⁹ instructions per second, from the makers' data sheets, and the target whose code runs there.
+GPUS = {
+    "RTX 3090": (10496 * 1.70, "sm_86"),
+    "A100 SXM": (6912 * 1.41, "sm_80"),
+    "H100 SXM": (16896 * 1.83, "sm_90"),
+}
+_STEP = ("scaled_l1.cross", "scaled_l1.query_gradients", "scaled_l1.candidate_gradients")
+
+
+def gpu_code_table(results: Results) -> str:
+    kernels = results["gpu-code"]["kernels"]
+    targets = [name for name in kernels[_STEP[0]] if not name.endswith("per_element")]
+    rows = [
+        [title, f"{kernels[name]['ideal_per_element']:g}", *(f"{kernels[name][t]['per_element']:.2f}" for t in targets)]
+        for name, title in GPU_KERNELS.items()
+    ]
+    return _markdown(["instructions per element", "ideal", *targets], rows)
+
+
+def roofline_table(results: Results) -> str:
+    """Milliseconds of the three kernels of a step at 1024 × 256 × 1500, if only their instructions took time."""
+    kernels, elements = results["gpu-code"]["kernels"], 1024 * 256 * 1500
+    rows = []
+    for gpu, (rate, target) in GPUS.items():
+        times = [elements * kernels[name][target]["per_element"] / (rate * 1e9) * 1e3 for name in _STEP]
+        rows.append([gpu, *(f"{time:.2f}" for time in (*times, sum(times)))])
+    return _markdown(["ms on paper", "forward", "queries", "candidates", "together"], rows)
+
+
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "aims": ("step", aims_table),
     "step": ("step", step_table),
@@ -285,12 +321,15 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "loading": ("loading", loading_table),
     "growth": ("growth", growth_table),
     "thinning": ("thinning", thinning_table),
+    "gpu-code": ("gpu-code", gpu_code_table),
+    "roofline": ("gpu-code", roofline_table),
 }
 
 
 def _source(measured: dict[str, Any], part: str) -> str:
     machine = measured["machine"]
-    command = f"make {part}" if part in ("growth", "thinning") else "make bench"
+    commands = {"growth": "make growth", "thinning": "make thinning", "gpu-code": "python -m benchmarks.gpu --compile"}
+    command = commands.get(part, "make bench")
     return (
         f"`{command}`, {measured['date']}, commit {measured['commit']}: {machine['processor']}, {machine['cores']} "
         f"cores, {machine['memory_gb']:.0f} GB, torch {machine['versions']['torch']}; load average "

@@ -19,6 +19,7 @@ from transher.graph.vocabulary import Vocabulary
 torch.set_num_threads(1)
 # A machine with other work takes its time: how long an example takes says nothing about whether it is right.
 settings.register_profile("patient", deadline=None)
+settings.register_profile("nightly", deadline=None, max_examples=3000)
 settings.load_profile("patient")
 
 

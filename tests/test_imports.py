@@ -12,9 +12,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "transher"
 
 # From the ground up. What stands on one line does not import its neighbours, but for the ground itself.
 LEVELS = (
-    {"errors", "files", "deadline", "versions", "extensions"},
+    {"errors", "files", "deadline", "devices", "versions", "extensions"},
     {"graph", "kernels"},
-    {"scorer"},
+    {"scorer", "workers"},
     {"models", "rules"},
     {"evaluation", "blending"},  # a training validates, so that it stands on the evaluation
     {"training"},

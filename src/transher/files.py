@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from glob import escape
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import xxhash
 from numpy.typing import NDArray
+from pydantic import NonNegativeInt, TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
-from transher.errors import UsageError
+from transher.errors import InputError, UsageError
 
 _SAFETENSORS_TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint8": "U8", "bool": "BOOL"}
+_DTYPES = {written: name for name, written in _SAFETENSORS_TYPES.items()}
 
 
 @contextmanager
@@ -102,8 +106,9 @@ def writing(path: Path) -> Iterator[None]:
     there yet; what a killed process left of writing it is removed."""
     path = path.resolve()
     with alone(path.with_name(f".{path.name}.lock"), str(path)):
-        for part in path.parent.glob(f".{escape(path.name)}.{'[0-9a-f]' * 8}.part"):
-            _remove(part)
+        for name in (path.name, f".{path.name}.state"):  # and of what it takes to resume
+            for part in path.parent.glob(f".{escape(name)}.{'[0-9a-f]' * 8}.part"):
+                _remove(part)
         yield
 
 
@@ -148,31 +153,53 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
 
 
+Schema = TypeVar("Schema")
+
+
+def read_json(path: Path, schema: TypeAdapter[Schema], what: str, remedy: str) -> Schema:
+    """The value of a JSON file, of the type that it should have; anything else is an error that says so."""
+    try:
+        return schema.validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise InputError(f"is not {what} ({first_fault(error)}).", file=path, remedy=remedy) from None
+
+
+def first_fault(error: ValidationError) -> str:
+    """What is wrong first, and where, in a few words."""
+    fault = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    where = ".".join(str(part) for part in fault["loc"][:5])
+    return f"{where[:100]}: {fault['msg'][:200]}" if where else fault["msg"][:200]
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Arrays in the safetensors format, straight from memory: the library's own writer first copies every array to
-    bytes, which doubles the memory of a large table. The header's `xxh3_128` covers all the data behind the header, so
-    that a file can be checked on its own: against accidents, not against forgers. SHA-256 would take as long as the
-    disk does."""
+def write_safetensors(
+    path: Path, arrays: Mapping[str, NDArray[Any] | Sequence[NDArray[Any]]], metadata: Mapping[str, str]
+) -> None:
+    """Arrays, some perhaps in pieces of rows, in the safetensors format, straight from memory: the library's own writer
+    first copies every array to bytes, which doubles the memory of a large table. The header's `xxh3_128` covers all the
+    data behind the header, so that a file can be checked on its own: against accidents, not against forgers. SHA-256
+    would take as long as the disk does."""
     digest = xxhash.xxh3_128()
     blank = digest.hexdigest()
     header: dict[str, Any] = {"__metadata__": {**metadata, "xxh3_128": blank}}
     offset = 0
-    for name, array in arrays.items():
-        end = offset + array.nbytes
+    pieces = {name: [array] if isinstance(array, np.ndarray) else array for name, array in arrays.items()}
+    for name, parts in pieces.items():
+        end = offset + sum(part.nbytes for part in parts)
+        shape = parts[0].shape if len(parts) == 1 else (sum(map(len, parts)), *parts[0].shape[1:])
         header[name] = {
-            "dtype": _SAFETENSORS_TYPES[array.dtype.name],
-            "shape": list(array.shape),
+            "dtype": _SAFETENSORS_TYPES[parts[0].dtype.name],
+            "shape": list(shape),
             "data_offsets": [offset, end],
         }
         offset = end
     encoded = json.dumps(header).encode()
     encoded += b" " * (-len(encoded) % 8)
-    data = [np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays.values()]
+    data = [np.ascontiguousarray(part).reshape(-1).view(np.uint8).data for parts in pieces.values() for part in parts]
     # Hashed beside the writing: a training waits for this.
     with replacing(path) as file, ThreadPoolExecutor(1) as beside:
         hashed = [beside.submit(digest.update, part) for part in data]
@@ -186,20 +213,62 @@ def write_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: 
         file.write(encoded.replace(blank.encode(), digest.hexdigest().encode(), 1))
 
 
-def read_safetensors_header(path: Path) -> tuple[dict[str, Any], int]:
-    """The header's content and where the data starts."""
+class _Tensor(TypedDict):
+    dtype: str
+    shape: list[NonNegativeInt]
+    data_offsets: tuple[NonNegativeInt, NonNegativeInt]
+
+
+_TEXT_KEYS = TypeAdapter(dict[str, Any])
+_METADATA, _TENSORS = TypeAdapter(dict[str, str]), TypeAdapter(dict[str, _Tensor])
+_HEADER_BYTES = 100_000_000
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """Arrays and metadata of a file that `write_safetensors` wrote, in memory: nothing that happens to the file later
+    reaches them, and the bytes that were hashed are the bytes that are given. A `ValueError` says what is wrong."""
     with path.open("rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if not 0 < length < 100_000_000:
-            raise ValueError("not a safetensors file")
-        return json.loads(file.read(length)), 8 + length
+        metadata, tensors = _header(file)
+        name, kind = ("xxh3_128", xxhash.xxh3_128) if "xxh3_128" in metadata else ("sha256", hashlib.sha256)  # older
+        digest, arrays = kind(), {}
+        for key, tensor in tensors.items():
+            arrays[key] = array = np.empty(tensor["shape"], _DTYPES[tensor["dtype"]])
+            data = array.reshape(-1).view(np.uint8).data
+            if file.readinto(data) != len(data):
+                raise ValueError("it ends too early")
+            digest.update(data)
+    if digest.hexdigest() != metadata.get(name):
+        raise ValueError("its content does not have the hash that it was written with")
+    return arrays, metadata
+
+
+def read_safetensors_metadata(path: Path) -> dict[str, str]:
+    """What a file says of itself, without its arrays."""
+    with path.open("rb") as file:
+        return _header(file)[0]
 
 
 def safetensors_is_whole(path: Path) -> bool:
-    """Whether the data still has the hash that `write_safetensors` put into the header."""
-    header, start = read_safetensors_header(path)
-    metadata = header.get("__metadata__", {})
-    name, kind = ("xxh3_128", xxhash.xxh3_128) if "xxh3_128" in metadata else ("sha256", hashlib.sha256)  # older files
+    """Whether the data still has the hash that `write_safetensors` put into the header, without the data in memory."""
     with path.open("rb") as file:
-        file.seek(start)
-        return hashlib.file_digest(file, kind).hexdigest() == str(metadata.get(name))
+        metadata, _ = _header(file)
+        return hashlib.file_digest(file, xxhash.xxh3_128).hexdigest() == metadata.get("xxh3_128")
+
+
+def _header(file: BinaryIO) -> tuple[dict[str, str], dict[str, _Tensor]]:
+    """Metadata, and what arrays follow, in their order and without a gap up to the end of the file."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 0 < length < _HEADER_BYTES:
+        raise ValueError("it is not a safetensors file")
+    header = _TEXT_KEYS.validate_json(file.read(length))
+    metadata = _METADATA.validate_python(header.pop("__metadata__", {}), strict=True)
+    tensors = _TENSORS.validate_python(header)
+    place = 0
+    for tensor in tensors.values():
+        size = math.prod(tensor["shape"]) * np.dtype(_DTYPES.get(tensor["dtype"], "V0")).itemsize
+        if tensor["dtype"] not in _DTYPES or tensor["data_offsets"] != (place, place + size):
+            raise ValueError("its header contradicts itself")
+        place += size
+    if os.fstat(file.fileno()).st_size != 8 + length + place:
+        raise ValueError("it does not have the length that its header says")
+    return metadata, tensors

@@ -128,8 +128,8 @@ def as_known(index: KnownAnswers, anchors: NDArray[Any], relations: NDArray[Any]
 def distinct_queries(anchors: Tensor, relations: Tensor, known: Known) -> tuple[tuple[Tensor, Tensor], Tensor, Known]:
     """Each query once: anchors and relations (D,), which of them each of the B queries is, and their known answers."""
     distinct, query_of = torch.unique(torch.stack([anchors, relations], 1), dim=0, return_inverse=True)
-    first = torch.empty(len(distinct), dtype=torch.int64)
-    first[query_of] = torch.arange(len(anchors))  # any of its occurrences
+    first = torch.empty_like(query_of[: len(distinct)])
+    first[query_of] = torch.arange(len(anchors), device=anchors.device)  # any of its occurrences
     return (distinct[:, 0], distinct[:, 1]), query_of, Known(known.starts[first], known.ends[first], known.ids)
 
 
@@ -138,19 +138,50 @@ def count_in_matrix(scores: Tensor, query_of: Tensor, answers: Tensor, known: Kn
     for each answer (B,). The answer's score comes from the same matrix as its rivals', so equal candidates tie exactly.
     Writes into `scores`."""
     refuse_nan(scores)
+    if scores.device.type != "cpu":
+        return _count_on_device(scores, query_of, answers, known)
     # NumPy counts true values as they are; torch's sum first copies each to eight bytes, and takes far longer.
     matrix, rows, ids = scores.numpy(), query_of.numpy(), answers.numpy()
-    own = matrix[rows, ids][:, None]
+    own = matrix[rows, ids]
     # A removed candidate becomes NaN, which is neither better than anything nor equal to anything.
     removed_of, removed = known.pairs()
     matrix[removed_of.numpy(), removed.numpy()] = np.nan
+    return count_rivals(matrix, rows, own, ids)
+
+
+def count_rivals(
+    matrix: NDArray[np.float32], rows: NDArray[np.int64], own: NDArray[np.float32], ids: NDArray[np.int64]
+) -> tuple[Tensor, Tensor]:
+    """How many scores in the rows (n,) of a matrix (D, candidates) are above the answers' own (n,), and how many the
+    same, the answers themselves aside: those in the columns `ids` (n,), or −1 where an answer is in none."""
     better, tied = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for part in slices(len(rows), max(1, _COMPARED // max(1, matrix.shape[1]))):
         rivals = matrix[rows[part]]
-        rivals[np.arange(len(rivals)), ids[part]] = np.nan
-        better[part] = np.count_nonzero(rivals > own[part], axis=1)
-        tied[part] = np.count_nonzero(rivals == own[part], axis=1)
+        here = np.flatnonzero(ids[part] >= 0)
+        rivals[here, ids[part][here]] = np.nan
+        better[part] = np.count_nonzero(rivals > own[part, None], axis=1)
+        tied[part] = np.count_nonzero(rivals == own[part, None], axis=1)
     return torch.from_numpy(better), torch.from_numpy(tied)
+
+
+def _count_on_device(scores: Tensor, query_of: Tensor, answers: Tensor, known: Known) -> tuple[Tensor, Tensor]:
+    """As `count_in_matrix`, where the scores lie; all else is there, too."""
+    own = scores[query_of, answers][:, None]
+    scores[known.pairs()] = torch.nan
+    better, tied = torch.empty_like(answers), torch.empty_like(answers)
+    for part in slices(len(answers), max(1, SCORES // max(1, scores.shape[1]))):
+        rivals = scores[query_of[part]].scatter_(1, answers[part, None], torch.nan)
+        better[part], tied[part] = (rivals > own[part]).sum(1), (rivals == own[part]).sum(1)
+    return better, tied
+
+
+def known_answers(known: Known, query_of: Tensor, answers: Tensor) -> Tensor:
+    """Whether each answer (n,) is among the known ones of its query: bool (n,). `query_of` (n,) names the query."""
+    own = Known(known.starts[query_of], known.ends[query_of], known.ids)
+    asked, ids = own.pairs()
+    found = torch.zeros(len(answers), dtype=torch.bool, device=answers.device)
+    found[asked[ids == answers[asked]]] = True
+    return found
 
 
 def refuse_nan(scores: Tensor) -> None:

@@ -61,3 +61,58 @@ def test_mistakes_are_told_with_the_right_exit_code(
     assert result.exit_code == code, result.output
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (RuntimeError("boom\nand \x1b[31mmore"), r"RuntimeError: boom and \x1b[31mmore. TRANSHER_DEBUG=1"),
+        (MemoryError(), "not enough memory"),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
+        (RecursionError(), "nested too deeply"),
+    ],
+)
+def test_what_nobody_foresaw_is_one_line_and_a_traceback_on_request(
+    monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise failure
+
+    monkeypatch.setattr("transher.graph.load_graph", fails)
+    result = call("stats", "world")
+    assert result.exit_code == 1
+    assert result.stderr.strip().startswith("Error: ")
+    assert result.stderr.strip().count("\n") == 0
+    assert told in result.stderr
+    monkeypatch.setenv("TRANSHER_DEBUG", "1")
+    assert call("stats", "world").exception is failure
+
+
+@pytest.mark.parametrize(
+    "setting", ["model.k=1000000000", "training.batch=100000000000", "training.negatives=99999999999"]
+)
+def test_a_size_that_no_machine_has_is_refused_before_anything_is_made(tmp_path: Path, setting: str) -> None:
+    result = call("train", "world", "--out", tmp_path / "run", "--set", setting)
+    assert result.exit_code == 2
+    assert "GB of memory" in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"\xff\xfe[model]\n", "not UTF-8"),
+        (b"[model]\nk = " + b"[" * 100_000, "nested too deeply"),
+        (b".".join([b"a"] * 50_000) + b" = 1\n", "dots"),
+        (b"[model]\n" + b"\n".join(b"k%d = 1" % number for number in range(50_000)), "49,99"),
+        (b"[model]\nk = " + b"9" * 2_000_000, "larger than"),
+        (b'[model]\nname = "' + b"x" * 100_000 + b'"\n', "no model"),
+        (b"model = 3\n", "model = 3"),
+    ],
+)
+def test_a_recipe_that_is_none_is_told_in_a_line(tmp_path: Path, content: bytes, told: str) -> None:
+    (tmp_path / "recipe.toml").write_bytes(content)
+    result = call("train", "world", "--out", tmp_path / "run", "--recipe", tmp_path / "recipe.toml")
+    assert result.exit_code in (1, 2)
+    assert told in result.stderr
+    assert result.stderr.strip().count("\n") == 0

@@ -12,6 +12,8 @@ from transher.cli.main import main
 from transher.errors import Interrupted
 from transher.files import writing
 from transher.runs.export import FORMATS
+from transher.runs.folder import read_recipe
+from transher.training.recipe import Recipe
 from transher.training.trainer import Trainer
 
 
@@ -26,6 +28,27 @@ def test_training_shows_the_settings_that_it_chose_and_the_metrics(tmp_path: Pat
 def test_training_in_json(tmp_path: Path) -> None:
     result = call("train", "world", "--out", tmp_path / "run", "--json", "--seed", 3, *QUICK)
     assert json.loads(result.stdout)["manifest"]["seed"] == 3
+
+
+@pytest.mark.parametrize("settings", [(), ("--model", "rotate")])
+def test_several_workers_train_one_model_in_as_many_parts(
+    settings: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = []
+    monkeypatch.setattr("transher.cli.launching.resume_with", lambda *given: begun.append(given))
+    assert call("train", "world", "--out", tmp_path / "run", "--workers", 3, "--json", *settings).exit_code == 0
+    recipe = read_recipe(tmp_path / "run")
+    assert isinstance(recipe, Recipe)
+    assert (recipe.model.name, recipe.training.parts) == (settings[1] if settings else "transher", 3)
+    assert begun == [(3, tmp_path / "run", None, True)]
+
+
+def test_parts_are_computed_by_the_cpu(tmp_path: Path) -> None:
+    chosen = "--set", "training.parts=2", "--set", "training.device=cuda"
+    refused = call("train", "world", "--out", tmp_path / "run", *chosen)
+    assert refused.exit_code == 2
+    assert "the CPU computes a training in parts" in refused.stderr
+    assert not (tmp_path / "run").exists()
 
 
 def test_what_is_resumed_keeps_its_graph(runs: tuple[Path, Path], tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_the_size_of_the_chunks_does_not_matter(graph: Graph, seed: int, scores:
     scorer = whole_number_scorer(graph, seed)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(embeddings, "SCORES", scores)
-        patch.setattr(embeddings, "_CHUNK", candidates)
+        patch.setattr(embeddings, "CHUNK", candidates)
         patch.setattr(scoring, "_COMPARED", candidates)
         assert as_pairs(rank(scorer, graph.test, graph.known)) == brute_force(scorer, graph)
 
@@ -200,7 +200,7 @@ def test_ranks_survive_a_file(tmp_path: Path) -> None:
     graph = random_graph()
     ranks = rank(whole_number_scorer(graph), graph.test, graph.known)
     ranks.save(tmp_path / "ranks.parquet")
-    loaded = Ranks.load(tmp_path / "ranks.parquet")
+    loaded = Ranks.load(tmp_path / "ranks.parquet", graph)
     for field in ("triple", "triples", "side", "optimistic", "pessimistic"):
         np.testing.assert_array_equal(getattr(loaded, field), getattr(ranks, field))
         assert getattr(loaded, field).dtype == getattr(ranks, field).dtype
@@ -212,4 +212,4 @@ def test_a_truncated_file_of_ranks_says_so(tmp_path: Path) -> None:
     rank(whole_number_scorer(graph), graph.test, graph.known).save(path)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(InputError, match=r"ranks\.parquet.*Evaluate the run again"):
-        Ranks.load(path)
+        Ranks.load(path, graph)

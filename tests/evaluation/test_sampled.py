@@ -77,7 +77,7 @@ def test_the_size_of_the_chunks_does_not_matter(monkeypatch: pytest.MonkeyPatch)
     whole = rank_among_candidates(scorer, graph.test, candidates)
     monkeypatch.setattr(sampled, "_CANDIDATES", 20)
     monkeypatch.setattr(embeddings, "_OWN", 100)
-    monkeypatch.setattr(embeddings, "_PAIRED", 60)
+    monkeypatch.setattr(embeddings, "PAIRED", 60)
     seen: list[tuple[int, int]] = []
     pieces = rank_among_candidates(scorer, graph.test, candidates, lambda *now: seen.append(now))
     np.testing.assert_array_equal(pieces.optimistic, whole.optimistic)

@@ -398,8 +398,10 @@ def test_nothing_at_all_is_no_error(backend: str, name: str) -> None:
 def test_the_compiled_module_has_the_functions_of_its_interface() -> None:
     """By name and number of arguments: mypy checks calls against the interface, and this checks the interface."""
     native_module = native.loaded()
-    declared = {name: member for name, member in vars(interface.Native).items() if callable(member) and name[0] != "_"}
-    shared = {name: getattr(interface, kind) for name, kind in interface.Native.__annotations__.items()}
+    members = vars(interface.Kernels) | vars(interface.Native)
+    declared = {name: member for name, member in members.items() if callable(member) and name[0] != "_"}
+    annotated = interface.Kernels.__annotations__ | interface.Native.__annotations__
+    shared = {name: getattr(interface, kind) for name, kind in annotated.items()}
     for name, member in declared.items():
         found = getattr(native_module, name)
         made = isinstance(found, type)  # whose constructor has its self, as the interface's method has

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.kernels.conftest import EXAMPLES, INTERPRETED
 from torch import Tensor
 
 from transher import kernels
@@ -16,7 +17,7 @@ from transher.models import MODELS
 from transher.models.families import ScaledL1Model
 from transher.models.model import Asked
 
-relaxed = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
+relaxed = settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 
 
 def chunks_of(candidates: Tensor, size: int) -> Iterator[Chunk]:
@@ -76,11 +77,11 @@ def test_counts_are_those_of_brute_force(
 
 def test_a_large_group_with_near_ties_is_counted_exactly(backend: str) -> None:
     torch.manual_seed(0)
-    B, N, k = 40, 700, 520
+    B, N, k = (40, 70, 52) if INTERPRETED else (40, 700, 520)
     q, s = torch.randn(B, k), torch.randn(1, k).expand(B, k).contiguous()
     e = torch.randn(1, k) + 1e-6 * torch.randn(N, k)
     limits = kernels.scaled_l1_pairs(q, s, e[:B])
-    better, tied = kernels.scaled_l1_count(q, s, limits, chunks_of(e, 300), Known.none(B))
+    better, tied = kernels.scaled_l1_count(q, s, limits, chunks_of(e, 3 * N // 7), Known.none(B))
     distances = kernels.scaled_l1_cross(q, s, e)
     if backend != "torch":
         assert better.tolist() == (distances < limits[:, None]).sum(1).tolist()
@@ -92,7 +93,7 @@ def test_a_large_group_with_near_ties_is_counted_exactly(backend: str) -> None:
     kind=st.sampled_from(["plain", "coarse", "equal"]),
     B=st.integers(1, 9),
     N=st.integers(6, 90),
-    k=st.sampled_from([1, 9, 300]),
+    k=st.sampled_from([1, 9, 40 if INTERPRETED else 300]),
     size=st.sampled_from([1, 3, 10, 100]),
     chunk=st.sampled_from([7, 1000]),
     seed=st.integers(0, 99),
@@ -146,7 +147,8 @@ def test_normalised_rows_do_not_depend_on_their_neighbours(backend: str) -> None
 @pytest.mark.parametrize("B", [2, 20, 150])
 def test_queries_of_many_relations_are_counted_and_answered_exactly(backend: str, B: int) -> None:
     torch.manual_seed(B)
-    q, s, e = torch.randn(B, 530), torch.randn(B, 530), torch.randn(1100, 530)
+    N, k = (160, 33) if INTERPRETED else (1100, 530)
+    q, s, e = torch.randn(B, k), torch.randn(B, k), torch.randn(N, k)
     limits = kernels.scaled_l1_pairs(q, s, e[:B])
     better, tied = kernels.scaled_l1_count(q, s, limits, chunks_of(e, 2000), Known.none(B))
     distances = kernels.scaled_l1_cross(q, s, e)

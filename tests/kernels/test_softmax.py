@@ -47,7 +47,7 @@ def test_loss_and_gradients_are_those_of_autograd_whatever_is_held_at_a_time(
 
 def test_bfloat16_products_are_close() -> None:
     case = example(20, 50, 0)
-    found, expected = softmax_gradients(*case, half=True), dense(*case)
+    found, expected = softmax_gradients(*case, precision="bfloat16"), dense(*case)
     for mine, theirs in zip(found[1:], expected[1:], strict=True):
         assert (mine - theirs.float()).norm() < 0.02 * theirs.norm()
 

@@ -16,6 +16,7 @@ from tests.runs.test_update import NEW, table, towns
 
 import transher
 from transher.blending import Blend
+from transher.blending.storage import BLEND_FILE
 from transher.cli.main import main
 from transher.errors import InputError, UsageError
 from transher.graph.graph import Graph
@@ -139,9 +140,16 @@ def test_a_changed_member_is_found(blended: Run, tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1] + b"\x00\x01")
     with pytest.raises(InputError, match="hash"):
         load(copy)
-    (copy / MANIFEST_FILE).unlink()
-    with pytest.raises(UsageError, match="make it again"):
-        transher.resume(copy)
+
+
+def test_a_blend_that_was_not_concluded_is_resumed(blended: Run, tmp_path: Path) -> None:
+    copy = blended.save(tmp_path / "copy").folder
+    weights = (copy / BLEND_FILE).read_bytes()
+    for name in (MANIFEST_FILE, BLEND_FILE):
+        (copy / name).unlink()
+    resumed = transher.resume(copy).kept_metrics()
+    assert (resumed or {})["overall"] == (blended.kept_metrics() or {})["overall"]
+    assert (copy / BLEND_FILE).read_bytes() == weights
 
 
 def test_an_update_reaches_every_member(tmp_path: Path) -> None:

@@ -86,8 +86,10 @@ def test_the_command_shows_rules_in_words(run: Run) -> None:
     assert '"support"' in told.output
 
 
-def test_minutes_are_for_rules(tmp_path: Path) -> None:
-    told = CliRunner().invoke(main, ["train", "world", "--minutes", "1", "--out", str(tmp_path / "run")])
+def test_minutes_are_for_rules_and_for_choices(tmp_path: Path) -> None:
+    told = CliRunner().invoke(
+        main, ["train", "world", "--model", "pairre", "--minutes", "1", "--out", str(tmp_path / "run")]
+    )
     assert told.exit_code != 0
     assert not (tmp_path / "run").exists()
 

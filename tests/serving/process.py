@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -26,7 +27,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
-        self._messages = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as the server runs)
+        self._messages = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(
             [
                 sys.executable,
@@ -43,7 +44,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=self._messages,  # a file: nobody reads a pipe, and a full one would stop the server
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while True:
             try:
                 httpx.get(f"{self.url}/api/health", timeout=2)
@@ -51,9 +52,22 @@ class Server:
             except httpx.TransportError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     self.process.kill()
-                    self._messages.seek(0)
-                    raise AssertionError(self._messages.read().decode()) from None
+                    raise AssertionError(self.messages()) from None
                 time.sleep(0.1)
+
+    def messages(self) -> str:
+        """What it has written to standard error so far."""
+        self._messages.seek(0)
+        return self._messages.read().decode()
+
+    def connections(self) -> int:
+        """How many sockets the process holds: the one that listens, and one for each client."""
+        folder = f"/proc/{self.process.pid}/fd"
+        count = 0
+        for name in os.listdir(folder):
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                count += os.readlink(f"{folder}/{name}").startswith("socket:")
+        return count
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)

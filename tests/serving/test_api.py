@@ -277,10 +277,10 @@ def test_a_token_is_asked_for_where_there_is_one(world_run: Path) -> None:
 )
 def test_an_address_that_others_reach_needs_a_good_token(host: str, token: str | None) -> None:
     from transher.errors import UsageError
-    from transher.serving.server import check_address
+    from transher.serving.server import Settings
 
     with pytest.raises(UsageError):
-        check_address(host, token)
+        Settings(host, 8085, token)
 
 
 def test_answers_are_strict_json(client: Client) -> None:
@@ -289,3 +289,28 @@ def test_answers_are_strict_json(client: Client) -> None:
 
     for path in (f"{RUN}/predict?head=France&relation=borders", f"{RUN}/map"):
         json.loads(client.get(path).text, parse_constant=refuse)
+
+
+def test_what_is_said_of_a_fact_is_kept_shown_and_taken_back(client: Client) -> None:
+    fact = client.get(f"{RUN}/entity/predicted", params={"name": "Kenya", "top": 1}).json()["answers"][0]
+    triple = {part: fact[part]["identifier"] for part in ("head", "relation", "tail")}
+    said = client.post(f"{RUN}/verdicts", json=triple | {"verdict": "wrong"})
+    assert said.status_code == 200
+    assert said.json()[-1]["verdict"] == "wrong"
+    assert client.get(f"{RUN}/score", params=triple).json()["answers"][0]["verdict"] == "wrong"
+    again = client.get(f"{RUN}/entity/predicted", params={"name": "Kenya", "top": 1}).json()["answers"][0]
+    assert (again["head"], again["relation"], again["tail"]) != (fact["head"], fact["relation"], fact["tail"])
+    assert client.get(f"{RUN}/verdicts.tsv").text.startswith("head\trelation\ttail")
+    assert client.post(f"{RUN}/verdicts", json=triple | {"verdict": None}).json() == []
+
+
+def test_a_page_of_another_server_cannot_mark_anything(client: Client) -> None:
+    body = {"head": "Kenya", "relation": "borders", "tail": "Peru", "verdict": "right"}
+    refused = client.post(f"{RUN}/verdicts", json=body, headers={"sec-fetch-site": "cross-site"})
+    assert refused.status_code == 403
+    assert client.get(f"{RUN}/verdicts").json() == []
+
+
+def test_how_many_facts_of_an_entity_are_expected_is_the_sum_of_probabilities(client: Client) -> None:
+    found = client.get(f"{RUN}/entity/predicted", params={"name": "France", "top": 100}).json()
+    assert found["expected"] >= sum(fact["probability"] for fact in found["answers"]) - 0.01

@@ -115,7 +115,7 @@ def train_relation(graph: Graph, model: str, seed: int) -> DrawnRelation:
     own = graph.train[graph.train[:, 1] == relation]
     ranks = evaluate(trainer.scorer, graph, "train").ranks
     mrr = float((1 / ranks.realistic)[ranks.triples[:, 1] == relation].mean())
-    row, seen = trainer.scorer.relation_weights[relation], trainer.scorer.rows().numpy()
+    row, seen = trainer.scorer.relation_weights[relation].cpu(), trainer.scorer.rows().cpu().numpy()
     scales, translation = trainer.model.scales(row), trainer.model.translation(row)
     assert scales is not None
     r_H, r_T = scales

@@ -170,7 +170,7 @@ def _validation(run: Run) -> float | None:
     what OGB's leaderboard has, and a training looks at a sample."""
     if "valid" in run.graph.candidates:
         return float(run.evaluate("valid").overall.mrr)
-    values = [line["mrr"] for line in read_history(run.folder) if line["kind"] == "validation"]
+    values = [line["mrr"] for line in read_history(run.folder) if line["kind"] == "validation" and "mrr" in line]
     return max(values) if values else None
 
 

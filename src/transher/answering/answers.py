@@ -23,7 +23,7 @@ from transher.graph.graph import Graph, Side
 from transher.graph.known import KnownTriples
 from transher.models.embeddings import embeddings_of
 from transher.rules import Rules, rules_of
-from transher.scorer import Scorer, as_known
+from transher.scorer import Scorer, as_known, refuse_nan
 
 Ids = NDArray[np.integer]
 WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
@@ -114,6 +114,9 @@ class Answering:
         for part in slices(len(anchors), self.scorer.queries_at_a_time):
             hidden = as_known(self.known.answers(side), anchors[part], relations[part]) if known == "hide" else None
             ids[part] = self.scorer.best(given[part], of[part], side, count, hidden)[1].numpy()
+            nothing = np.flatnonzero((ids[part] < 0).all(1))  # all is known, or nothing is a number
+            if len(nothing):
+                refuse_nan(self.scorer.scores(given[part][nothing[:1]], of[part][nothing[:1]], side))
         query, _ = np.nonzero(ids >= 0)
         found, anchor = ids[ids >= 0], np.asarray(anchors)[query]
         heads, tails = (anchor, found) if side == "tail" else (found, anchor)
@@ -128,7 +131,9 @@ class Answering:
 
     def judged(self, triples: Ids, missing_share: float | None = None) -> Predicted:
         """Triples (n, 3) in the order that they have, with what they are worth."""
-        scores = self.scorer.score(torch.from_numpy(np.asarray(triples, dtype=np.int64))).numpy()
+        found = self.scorer.score(torch.from_numpy(np.asarray(triples, dtype=np.int64)))
+        refuse_nan(found)
+        scores = found.numpy()
         log_odds = None if self.judge is None else self.judge.log_odds(triples, missing_share)
         return Predicted(triples.astype(np.int32), scores, log_odds, self.known.has(triples))
 

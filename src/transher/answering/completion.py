@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-
-from safetensors import SafetensorError, safe_open
 
 from transher.answering.answers import Answering
 from transher.answering.evidence import reasons
@@ -18,7 +17,7 @@ from transher.answering.reading import Earlier
 from transher.answering.writing import refuse_existing, refuse_unknown_ending, write_facts
 from transher.errors import InputError, Interrupted
 from transher.evaluation.ranks import Progress
-from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
+from transher.files import read_safetensors, read_safetensors_metadata, write_safetensors
 
 _SAVE_EVERY = 30.0  # seconds
 _ARRAYS = ("triples", "scores", "log_odds", "known")
@@ -48,7 +47,7 @@ def complete_to_file(
     wanted: Wanted,
     *,
     scorer_hash: str,
-    since: Path | None = None,
+    earlier: Earlier | None = None,
     evidence: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
@@ -57,13 +56,12 @@ def complete_to_file(
     file beside it, from which the same request of the same scorer, told by its hash, is resumed; a kill loses at most
     half a minute. The state of another request is set aside.
 
-    since: the file of an earlier completion, whose facts are left out.
+    earlier: facts that are left out.
     """
     refuse_unknown_ending(out)
     refuse_existing(out, overwrite)
     started = saved = time.monotonic()
     state = out.with_name(f".{out.name}.state")
-    earlier = None if since is None else Earlier(since, answering.graph)
     request = {"model": scorer_hash, "since": None if earlier is None else earlier.hash, **asdict(wanted)}
     fingerprint = json.dumps(request, sort_keys=True)
     search = Search(answering, wanted, earlier)
@@ -85,7 +83,8 @@ def complete_to_file(
     assert standing is not None  # the last one comes after all units, even of no pairs
     facts = standing.facts
     write_facts(out, answering.graph, facts, reasons(answering, facts, progress) if evidence else None)
-    state.unlink(missing_ok=True)
+    with suppress(OSError):  # the facts are there, whatever becomes of it
+        state.unlink(missing_ok=True)
     probabilities = facts.probabilities
     spread = (None, None) if probabilities is None or not len(facts) else tuple(probabilities[[0, -1]].tolist())
     return CompletionSummary(
@@ -111,15 +110,14 @@ def _load(path: Path, fingerprint: str) -> Standing | None:
     if not path.is_file():
         return None
     try:
-        metadata = read_safetensors_header(path)[0]["__metadata__"]
-        if metadata["request"] != fingerprint:
+        if read_safetensors_metadata(path).get("request") != fingerprint:
             return None
-        if not safetensors_is_whole(path):
-            raise ValueError("its content does not have its hash")
-        with safe_open(path, framework="np") as file:
-            facts = Predicted(*(file.get_tensor(name) for name in _ARRAYS))
+        arrays, metadata = read_safetensors(path)
+        facts = Predicted(*(arrays[name] for name in _ARRAYS))
+        if facts.triples.shape != (len(facts), 3) or {len(array) for array in arrays.values()} != {len(facts)}:
+            raise ValueError("its columns are not of one length")
         return Standing(int(metadata["units"]), int(metadata["pairs"]), facts)
-    except (SafetensorError, ValueError, KeyError, OSError) as error:
+    except (ValueError, KeyError, OSError) as error:
         raise InputError(
             f"is not the state of a completion ({error}).", file=path, remedy="Delete it to start over."
         ) from None

@@ -5,8 +5,8 @@ the tail, and with those of their trained answers. Of rules: how strongly they p
 answers are known already, whether the relation has one answer only, whether such entities stand there at all, how often
 they occur.
 
-Scores are compared with what was trained on alone (`transher.answering.levels`). Counts of known answers take in all
-that is known: a person whose birthplace is a validation fact has a birthplace.
+Scores are compared with what was trained on alone (`transher.answering.levels`). Counts of known answers take in a few
+that training did not see: a person whose birthplace is a validation fact has a birthplace.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from transher.answering.levels import PLACES, Levels
 from transher.graph.ends import Ends
+from transher.graph.graph import Side
 from transher.graph.known import KnownTriples
 from transher.rules import Rules
 
@@ -61,6 +62,7 @@ OF_GRAPH = (
     "facts of relation",
     "relation",
 )
+_MOSTLY = 0.5  # of the anchors of a relation have one answer: it is taken to have one
 _FALLEN = np.log2(np.array([1.0, 1.5, 2.5, 4.0, 7.5, 20.0, 60.0]))  # log₂ of the rank below so many of the levels
 
 
@@ -135,6 +137,11 @@ class Describer:
         place = len(self.dense) * len(OF_SCORER)
         return np.concatenate([first[:, :place], self._of_rules(self.rules, triples), first[:, place:]], 1)
 
+    def fitting(self, whole: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """Whether head and tail fit, by all features (n, m): (n,)."""
+        head, tail = (self.names.index(name) for name in ("head fits", "tail fits"))
+        return (whole[:, head] > 0) & (whole[:, tail] > 0)
+
     @cached_property
     def _relations(self) -> Trained:
         return Trained.of(self.trained, self.ends)
@@ -161,9 +168,7 @@ class Describer:
     def _of_graph(self, triples: NDArray[np.integer], known: KnownTriples) -> NDArray[np.float32]:
         heads, relations, tails = triples.T
         count, of = self.trained.relation_count, self._relations
-        itself = known.has(triples)
-        of_head = known.answers("tail").counts(heads, relations) - itself
-        of_tail = known.answers("head").counts(tails, relations) - itself
+        of_head, of_tail = self._answers(triples, known, "tail"), self._answers(triples, known, "head")
         facts = np.maximum(of.facts[relations], 1)
         return np.stack(
             [
@@ -189,6 +194,18 @@ class Describer:
             ],
             1,
         ).astype(np.float32)
+
+    def _answers(self, triples: NDArray[np.integer], known: KnownTriples, side: Side) -> NDArray[np.int64]:
+        """How many other answers for `side` the anchors of triples (n, 3) have: (n,). Those that were not trained on
+        count where most anchors have one answer: whose birthplace is known has no other. Elsewhere a pair is described
+        as it was when the judge was fitted, before the hidden facts were known, since that is what it learned from."""
+        anchors, relations = triples[:, 0 if side == "tail" else 2], triples[:, 1]
+        trained = self.trained.answers(side).counts(anchors, relations) - self.trained.has(triples)
+        if known is self.trained:
+            return trained
+        alone = self._relations.single_head if side == "tail" else self._relations.single_tail
+        others = known.answers(side).counts(anchors, relations) - known.has(triples)
+        return np.where(alone[relations] >= _MOSTLY, others, trained)
 
 
 def named(feature: str, part: int) -> str:

@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from transher.answering.features import Describer
-from transher.answering.judge import Curve, Judge, Verdicts, raw_scores
+from transher.answering.judge import Curve, Judge, Verdicts, fold_of, raw_scores
 from transher.answering.levels import PLACES, Levels, from_best
 from transher.answering.likelihood import HALF, curvatures, gradients, losses
 from transher.deadline import slices
@@ -40,10 +40,11 @@ _ROWS = 150_000  # pairs that do not hold, for the trees
 _FIRST_ROWS = 60_000  # for the first look
 _QUERIES = 1_500  # of each kind and side that are drawn
 _BLOCK = 1 << 18  # pairs described at a time
-_HEAVIEST = 50.0  # weight of a pair that was drawn: more would shake the trees, for pairs that nobody asks about
+_HEAVIEST = 50.0  # weight of a pair that was drawn, for the trees: more would shake them; the curve makes up for it
 _FOLDS = 5
 _ROUNDS, _PATIENCE, _QUICK_ROUNDS = 400, 20, 30
 _KNOTS, _LEANING = 8, 1.0  # of the curve that calibrates; how much it leans on slope 1, in units of the loss
+_FREE = 0.01  # the same of its height, and of the step down to pairs that do not fit
 _SEED = 0
 
 Numbers = NDArray[np.float64]
@@ -226,7 +227,7 @@ def _drawn(
             pair = (anchors[rows], ids[rows, columns])
             heads, tails = pair if side == "tail" else pair[::-1]
             triples.append(np.stack([heads, relations[rows], tails], 1).astype(np.int32))
-            weights.append(np.full(len(rows), min(total / len(chosen), _HEAVIEST)))
+            weights.append(np.full(len(rows), total / len(chosen)))
     return np.concatenate(triples), np.concatenate(weights)
 
 
@@ -244,27 +245,26 @@ def _trees(
     """Boosters, the quick one, what they begin with, and the curve that calibrates them. share: of what training did
     not see, how much was hidden."""
     generator = np.random.default_rng(_SEED)
-    rate = float(pairs.weights[pairs.holds].sum() / pairs.weights.sum())
+    # As the trees weigh them: from farther down, the few trees of the first look would not reach the top.
+    rate = float(pairs.holds.sum() / np.minimum(pairs.weights, _HEAVIEST).sum())
     start = float(logit(min(max(rate, 1e-9), 0.5 * share) / share))
     first = _in_blocks(len(pairs.holds), lambda part: _first(describer, pairs, part, known))
     even, weights = _chosen(pairs, np.ones(len(pairs.holds)), _FIRST_ROWS, generator)
     learning = _Learning(describer.rising_of(describer.first_names), start, share)
-    quick = learning.booster(_Rows(first[even], pairs.holds[even], weights))
+    quick = learning.booster(_Rows(first[even], pairs.holds[even], weights[0]))
     chosen, weights = _chosen(pairs, expit(start + raw_scores(quick, first)), _ROWS, generator)
     learned, first = pairs.take(chosen), first[chosen]
     features = _in_blocks(len(chosen), lambda part: describer.whole(learned.triples[part], first[part]))
     rows, learning = (
-        _Rows(features, learned.holds, weights),
+        _Rows(features, learned.holds, weights[0]),
         learning._replace(rising=describer.rising_of(describer.names)),
     )
-    boosters, tried, said = [], [], []
+    boosters, said = [], np.empty(len(chosen))
     for own, others in _folds(learned):
         booster = learning.booster(rows.take(own), rows.take(others))
         boosters.append(booster.model_to_string())
-        tried.append(rows.take(others))
-        said.append(start + raw_scores(booster, features[others]))
-    holds, weights = (np.concatenate(column) for column in zip(*(row[1:] for row in tried), strict=True))
-    curve = _fit_curve(np.concatenate(said), holds, weights, share)
+        said[others] = start + raw_scores(booster, features[others])
+    curve = _fit_curve(said, describer.fitting(features), learned.holds, weights[1], share)
     return tuple(boosters), quick.model_to_string(), start, curve
 
 
@@ -280,11 +280,11 @@ def _in_blocks(count: int, describe: Callable[[slice], NDArray[np.float32]]) -> 
 
 def _chosen(
     pairs: Pairs, looked: Numbers, most: int, generator: np.random.Generator
-) -> tuple[NDArray[np.int64], Numbers]:
-    """All pairs that hold and some `most` of the others, the promising ones at a first look before all: positions and
-    weights."""
+) -> tuple[NDArray[np.int64], tuple[Numbers, Numbers]]:
+    """All pairs that hold and some `most` of the others, the promising ones at a first look before all: positions,
+    and weights for trees and for the curve."""
     others = np.flatnonzero(~pairs.holds)
-    weights = pairs.weights[others]
+    weights = np.minimum(pairs.weights[others], _HEAVIEST)
     hopes = looked[others] * weights
     # Half by the first look and half evenly: a pair that was misjudged at first must not stand for a million others.
     worth = hopes / max(float(hopes.sum()), 1e-12) + weights / max(float(weights.sum()), 1e-12)
@@ -294,17 +294,23 @@ def _chosen(
         factor *= min(most, len(others)) / max(float(chance.sum()), 1e-12)
     drawn = generator.random(len(others)) < chance
     holds = np.flatnonzero(pairs.holds)
-    weights = np.concatenate([pairs.weights[holds], pairs.weights[others[drawn]] / chance[drawn]])
-    return np.concatenate([holds, others[drawn]]), weights
+    chosen = np.concatenate([holds, others[drawn]])
+    factors = np.concatenate([np.ones(len(holds)), 1 / chance[drawn]])
+    # Facts that hold are all there, whichever query found them.
+    weights = np.where(pairs.holds[chosen], 1.0, pairs.weights[chosen])
+    return chosen, (np.minimum(weights, _HEAVIEST) * factors, weights * factors)
 
 
 def _folds(rows: Pairs) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Positions to learn from and to try on, by head. Trees can tell an entity by its degree, and would remember its
     answers: they are tried on heads that are new to them."""
-    heads = ((rows.triples[:, 0].astype(np.int64) * 2654435761) % (1 << 32) >> 7) % _FOLDS
-    folds = [(np.flatnonzero(heads != fold), np.flatnonzero(heads == fold)) for fold in range(_FOLDS)]
-    everything = np.arange(len(heads))  # of a graph with a single head or two
-    return [fold for fold in folds if len(fold[0]) and len(fold[1])] or [(everything, everything)]
+    for count in range(_FOLDS, 1, -1):
+        folds = fold_of(rows.triples[:, 0], count)
+        found = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(count)]
+        if all(len(inside) and len(outside) for inside, outside in found):
+            return found
+    everything = np.arange(len(rows.triples))  # of a graph with a single head or two
+    return [(everything, everything)]
 
 
 class _Rows(NamedTuple):
@@ -389,21 +395,28 @@ def _labels(data: Dataset) -> tuple[NDArray[np.bool_], Numbers]:
     return holds, np.ones(len(holds)) if weights is None else np.asarray(weights, np.float64)
 
 
-def _fit_curve(raw: Numbers, holds: NDArray[np.bool_], weights: Numbers, share: float) -> Curve:
-    """The most likely rising line of pieces, with as many hidden facts between any two knots, leaning on slope 1."""
+def _fit_curve(
+    raw: Numbers, fits: NDArray[np.bool_], holds: NDArray[np.bool_], weights: Numbers, share: float
+) -> Curve:
+    """The most likely rising line of pieces, with as many hidden facts between any two knots, leaning on slope 1, and
+    the step down to pairs that do not fit."""
     knots = np.unique(np.quantile(raw[holds], np.linspace(0.02, 0.98, _KNOTS))) if holds.any() else np.zeros(1)
     steps = np.diff(knots)
     # How far each value reaches into each piece: (n, pieces).
     reach = np.clip(raw[:, None] - knots[:-1], 0, steps) if len(steps) else np.zeros((len(raw), 0))
     beyond = raw - np.clip(raw, knots[0], knots[-1])
 
-    def loss(line: Numbers) -> tuple[float, Numbers]:
-        slopes, offset = np.exp(line[:-1]), line[-1]
-        z = knots[0] + offset + beyond + reach @ slopes
-        errors = weights * gradients(z, holds, share)
-        total = float((weights * losses(z, holds, share)).sum()) + _LEANING * float(line @ line)
-        return total, np.append((reach.T @ errors) * slopes, errors.sum()) + 2 * _LEANING * line
+    leaning = np.append(np.full(len(steps), _LEANING), [_FREE, _FREE])
 
-    line = minimize(loss, np.zeros(len(steps) + 1), jac=True, bounds=[(-3.0, 3.0)] * (len(steps) + 1)).x
-    levels = knots[0] + line[-1] + np.concatenate([[0.0], np.cumsum(steps * np.exp(line[:-1]))])
-    return Curve(tuple(knots.tolist()), tuple(levels.tolist()))
+    def loss(line: Numbers) -> tuple[float, Numbers]:
+        slopes, offset, misfit = np.exp(line[:-2]), line[-2], line[-1]
+        z = knots[0] + offset + beyond + reach @ slopes + np.where(fits, 0.0, misfit)
+        errors = weights * gradients(z, holds, share)
+        total = float((weights * losses(z, holds, share)).sum()) + float(leaning @ np.square(line))
+        moved = np.append((reach.T @ errors) * slopes, [errors.sum(), errors[~fits].sum()])
+        return total, moved + 2 * leaning * line
+
+    bounds = [(-3.0, 3.0)] * len(steps) + [(-10.0, 10.0), (-20.0, 0.0)]
+    line = minimize(loss, np.zeros(len(steps) + 2), jac=True, bounds=bounds).x
+    levels = knots[0] + line[-2] + np.concatenate([[0.0], np.cumsum(steps * np.exp(line[:-2]))])
+    return Curve(tuple(knots.tolist()), tuple(levels.tolist()), float(line[-1]))

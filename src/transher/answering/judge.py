@@ -14,9 +14,10 @@ is learned. Once the hidden facts are known, the pair is one of those that are m
 At the top it matters: half of the cities whose country was not trained on have it among the hidden facts; of those that
 do not, nearly all lack it.
 
-**The model.** Gradient boosting over the features of `transher.answering.features`. Several boosters, each fitted
-without some of the heads, are averaged; what they say of those heads calibrates them. The probability never falls when
-a score rises.
+**The model.** Gradient boosting over the features of `transher.answering.features`. There are several boosters, each
+fitted without some of the heads. What each says of those heads calibrates it, and it alone judges them: an average of
+boosters tells facts apart better than each of them, so a calibration of each would be too timid for the average. The
+probability never falls when a score rises.
 """
 
 from __future__ import annotations
@@ -46,14 +47,18 @@ _ROWS = 1 << 17  # described at a time
 
 class Curve(NamedTuple):
     """A rising line of pieces from what the boosters say to log odds: through `levels` at `knots`, with slope 1 before
-    the first and after the last."""
+    the first and after the last. `misfit` is added where such entities do not stand: of these pairs, which are most of
+    all, boosters see a sample that does not weigh what it stands for."""
 
     knots: tuple[float, ...]
     levels: tuple[float, ...]
+    misfit: float = 0.0
 
-    def __call__(self, raw: Numbers) -> Numbers:
+    def __call__(self, raw: Numbers, fits: NDArray[np.bool_]) -> Numbers:
+        """raw, fits: (n,)."""
         beyond = raw - np.clip(raw, self.knots[0], self.knots[-1])
-        return np.asarray(np.interp(raw, self.knots, self.levels) + beyond, np.float64)
+        line = np.interp(raw, self.knots, self.levels) + beyond
+        return np.asarray(np.where(fits, line, line + self.misfit), np.float64)
 
 
 class Reason(NamedTuple):
@@ -117,10 +122,10 @@ class Judge:
         first. They add up to how far its log odds, of being a hidden fact, are from those of the average pair."""
         rows = triple[None]
         features = self.describer.whole(rows, self.describer.first(rows, self._known))
-        effects = np.mean([np.asarray(each.predict(features, pred_contrib=True))[0] for each in self._boosters], 0)
-        *effects, average = effects.tolist()
+        own = self._boosters[int(fold_of(rows[:, 0], len(self._boosters))[0])]
+        *effects, average = np.asarray(own.predict(features, pred_contrib=True))[0].tolist()
         raw = average + sum(effects)
-        before, after = self.verdicts.curve(np.array([average, raw]))
+        before, after = self.verdicts.curve(np.array([average, raw]), np.ones(2, np.bool_))
         slope = (after - before) / (raw - average) if raw != average else 1.0  # of the curve that calibrates
         values = zip(self.verdicts.features, features[0].tolist(), (slope * np.array(effects)).tolist(), strict=True)
         return sorted((Reason(*each) for each in values), key=lambda reason: -abs(reason.effect))
@@ -136,8 +141,13 @@ class Judge:
     def _holding(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> Numbers:
         """Log odds that a triple holds, before it is known which facts were hidden."""
         features = self.describer.whole(triples, first)
-        raw: Numbers = np.mean([raw_scores(booster, features) for booster in self._boosters], 0) + self.verdicts.start
-        return self.verdicts.curve(raw)
+        folds = fold_of(triples[:, 0], len(self._boosters))
+        raw = np.full(len(triples), self.verdicts.start)
+        for number, booster in enumerate(self._boosters):
+            own = np.flatnonzero(folds == number)
+            if len(own):
+                raw[own] += raw_scores(booster, features[own])
+        return self.verdicts.curve(raw, self.describer.fitting(features))
 
     def _missing(self, log_odds: Numbers, ratio: float) -> Numbers:
         """From the log odds that a triple holds to those that it is missing, where `ratio` facts are missing for each
@@ -169,6 +179,12 @@ class Judge:
 
 _QUICK = 4.0  # log odds by which the quick look may be too low: rules can be that much of a surprise
 _ROUNDING = 0.05  # of log odds: scores that were computed in another way may fall on the other side of a split
+
+
+def fold_of(heads: NDArray[np.integer], folds: int) -> NDArray[np.int64]:
+    """Which of the boosters was fitted without each of the heads (n,): (n,)."""
+    mixed = (heads.astype(np.int64) * 2654435761) % (1 << 32) >> 7
+    return np.asarray(mixed % folds, np.int64)
 
 
 def raw_scores(booster: Booster, features: NDArray[np.float32]) -> Numbers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -17,7 +18,6 @@ from numpy.typing import NDArray
 
 from transher.answering.writing import URN, refuse_unknown_ending, written
 from transher.errors import InputError
-from transher.files import sha256
 from transher.graph.encoding import triple_keys
 from transher.graph.graph import Graph, Triples
 
@@ -29,17 +29,20 @@ Columns = tuple[pa.Array, pa.Array, pa.Array]
 
 
 class Earlier:
-    """The facts of an earlier completion, of which 8 bytes each are kept. Facts with names that the graph does not have
-    are left out: they cannot be found again."""
+    """Facts that are not wanted again: those of an earlier completion, and those that were called wrong. 8 bytes of
+    each are kept. Facts with names that the graph does not have are left out: they cannot be found again."""
 
-    def __init__(self, path: Path, graph: Graph) -> None:
-        refuse_unknown_ending(path)
-        if not path.is_file():
-            raise InputError("there is no such file.", file=path, remedy=_REMEDY)
-        self.hash = sha256(path)
+    def __init__(self, path: Path | None, graph: Graph, wrong: Triples | None = None) -> None:
+        """path: the file of the earlier completion; wrong: (n, 3)."""
         self._sizes = len(graph.entities), len(graph.relations)
-        parts = [triple_keys(triples, *self._sizes) for triples in _facts(path, graph)]
+        parts = [] if wrong is None else [triple_keys(wrong, *self._sizes)]
+        if path is not None:
+            refuse_unknown_ending(path)
+            if not path.is_file():
+                raise InputError("there is no such file.", file=path, remedy=_REMEDY)
+            parts += [triple_keys(triples, *self._sizes) for triples in _facts(path, graph)]
         self._keys: NDArray[np.int64] = np.unique(np.concatenate([np.empty(0, np.int64), *parts]))
+        self.hash = hashlib.sha256(self._keys.tobytes()).hexdigest()
 
     def __len__(self) -> int:
         return len(self._keys)

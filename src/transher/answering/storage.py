@@ -1,26 +1,36 @@
-"""A judge on disk: its trees as text in JSON, and the levels that it compares scores with in safetensors."""
+"""A judge on disk: its trees as text in JSON, and the levels that it compares scores with in safetensors. The first
+file has a hash of both: two of different fits do not make a judge, and LightGBM's reader trusts what it is given."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
-from safetensors import SafetensorError, safe_open
 
 from transher.answering.fitting import describe
 from transher.answering.judge import Curve, Judge, Verdicts
 from transher.answering.levels import WIDTH, Levels
 from transher.errors import InputError
-from transher.files import safetensors_is_whole, write_json, write_safetensors
+from transher.files import (
+    first_fault,
+    read_safetensors,
+    read_safetensors_metadata,
+    write_json,
+    write_safetensors,
+)
 from transher.graph.graph import Graph
 from transher.rules import Rules
 from transher.scorer import Scorer
 
 JUDGE_FILE, LEVELS_FILE = "judge.json", "judge.safetensors"
 _FORMAT = 1
+_LEVELS = ("starts", "entities", "values", "centre", "spread")
 _REMEDY = "It was cut short or changed after it was written: delete it, and it is made anew when it is needed."
 
 
@@ -34,10 +44,17 @@ class _Stored(BaseModel):
     start: float
     knots: list[float]
     levels: list[float]  # at the knots
+    misfit: float = 0.0
     hidden: int
     known: int
     later: bool
     parts: int  # scorers of which there are levels
+    hash: str = ""
+
+    def hashed(self, levels: str) -> str:
+        """levels: the hash of the other file."""
+        text = json.dumps(self.model_dump(exclude={"hash"}), sort_keys=True)
+        return xxhash.xxh3_128(f"{levels} {text}".encode()).hexdigest()
 
 
 def save_judge(folder: Path, judge: Judge) -> None:
@@ -45,9 +62,7 @@ def save_judge(folder: Path, judge: Judge) -> None:
     verdicts, dense = judge.verdicts, judge.describer.dense
     arrays: dict[str, NDArray[Any]] = {}
     for number, levels in enumerate(dense):
-        arrays |= {
-            f"{number}.{name}": getattr(levels, name) for name in ("starts", "entities", "values", "centre", "spread")
-        }
+        arrays |= {f"{number}.{name}": getattr(levels, name) for name in _LEVELS}
     write_safetensors(folder / LEVELS_FILE, arrays, {})
     stored = _Stored(
         format=_FORMAT,
@@ -57,11 +72,13 @@ def save_judge(folder: Path, judge: Judge) -> None:
         start=verdicts.start,
         knots=list(verdicts.curve.knots),
         levels=list(verdicts.curve.levels),
+        misfit=verdicts.curve.misfit,
         hidden=verdicts.hidden,
         known=verdicts.known,
         later=verdicts.later,
         parts=len(dense),
     )
+    stored.hash = stored.hashed(read_safetensors_metadata(folder / LEVELS_FILE)["xxh3_128"])
     write_json(folder / JUDGE_FILE, stored.model_dump())
 
 
@@ -72,39 +89,37 @@ def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) 
         stored = _Stored.model_validate_json(path.read_text("utf-8"))
         if stored.format != _FORMAT:
             raise ValueError(f"format {stored.format} is not known")
+        arrays, metadata = read_safetensors(folder / LEVELS_FILE)
+        if stored.hash != stored.hashed(metadata["xxh3_128"]):
+            raise ValueError("it does not have the hash that it was written with")
         describer = describe(scorer, graph, rules)
         if describer.names != tuple(stored.features) or stored.parts != len(describer.dense):
             raise ValueError("it is of another kind of run")
         for number, levels in enumerate(describer.dense):
-            _take(levels, folder / LEVELS_FILE, number)
+            _take(levels, arrays, number)
         verdicts = Verdicts(
             tuple(stored.features),
             tuple(stored.boosters),
             stored.quick,
             stored.start,
-            Curve(tuple(stored.knots), tuple(stored.levels)),
+            Curve(tuple(stored.knots), tuple(stored.levels), stored.misfit),
             stored.hidden,
             stored.known,
             stored.later,
         )
         return Judge(verdicts, describer, graph.known)
-    except (ValidationError, ValueError, KeyError, TypeError, SafetensorError, OSError) as error:
-        told = str(error).splitlines()[0]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        told = first_fault(error) if isinstance(error, ValidationError) else str(error).splitlines()[0]
         raise InputError(f"is not a judge of this run ({told}).", file=path, remedy=_REMEDY) from None
 
 
-def _take(levels: Levels, path: Path, number: int) -> None:
+def _take(levels: Levels, arrays: Mapping[str, NDArray[Any]], number: int) -> None:
     """Levels from a file, checked: a look-up trusts that they are sorted and of one length."""
-    if not safetensors_is_whole(path):
-        raise ValueError(f"the content of {path.name} does not have its hash")
-    with safe_open(path, framework="np") as file:
-        starts, entities, values, centre, spread = (
-            file.get_tensor(f"{number}.{name}") for name in ("starts", "entities", "values", "centre", "spread")
-        )
+    starts, entities, values, centre, spread = (arrays[f"{number}.{name}"] for name in _LEVELS)
     relations = (len(starts) - 1) // 2
     whole = values.shape == (len(entities), WIDTH) and len(centre) == len(spread) == relations
     if not whole or len(starts) != len(levels.starts) or starts[0] != 0 or starts[-1] != len(entities):
-        raise ValueError(f"{path.name} does not fit the graph")
+        raise ValueError(f"{LEVELS_FILE} does not fit the graph")
     if (np.diff(starts) < 0).any():
-        raise ValueError(f"{path.name} is out of order")
+        raise ValueError(f"{LEVELS_FILE} is out of order")
     levels.starts, levels.entities, levels.values, levels.scale = starts, entities, values, (centre, spread)

@@ -77,9 +77,11 @@ def report_calibration(answering: Answering, progress: Progress | None = None) -
     if not len(graph.test):
         raise UsageError(f"The graph '{graph.name}' has no test triples: there is nothing to try probabilities on.")
     blind = without_test(answering)
-    facts = Search(blind, wanted_facts(blind.graph, best=max(BEST))).facts(progress)
+    share = _missing_share(answering.judge, len(graph.test))
+    found = Search(blind, wanted_facts(blind.graph, best=max(BEST))).facts(progress)
+    facts = blind.judged(found.triples.astype(np.int64), share)  # in the same order
     queries = _random_queries(blind.graph)
-    answers, _ = blind.best(queries[:, 0], queries[:, 1], "tail", _FIRST, "hide")
+    answers, _ = blind.best(queries[:, 0], queries[:, 1], "tail", _FIRST, "hide", share)
     shown = facts.joined(answers)
     distinct = np.unique(triple_keys(shown.triples, len(graph.entities), len(graph.relations)), return_index=True)[1]
     shown = shown.take(distinct)
@@ -97,6 +99,12 @@ def report_calibration(answering: Answering, progress: Progress | None = None) -
         shown=Reliability.of(probabilities_of(shown), held),
         former=Reliability.of(np.asarray(before, np.float64), held),
     )
+
+
+def _missing_share(judge: Judge, hidden: int) -> float | None:
+    """The missing share that a trial with so many hidden facts has. A judge assumes as many as it was fitted on; the
+    trial is of its judgement, and not of that assumption."""
+    return None if judge.verdicts.later else hidden / (hidden + judge.verdicts.known)
 
 
 def hits(graph: Graph, facts: Predicted, hidden: Triples) -> NDArray[np.bool_]:

@@ -60,6 +60,14 @@ def write_facts(path: Path, graph: Graph, facts: Predicted, evidence: Sequence[s
             write_blocks(file, path.suffix.lower(), map(_as_arrow, tables))
 
 
+def write_table(path: Path, table: pd.DataFrame, overwrite: bool = False) -> None:
+    """A whole table as a new .tsv, .csv or .parquet."""
+    refuse_unknown_ending(path, TABLE_ENDINGS)
+    refuse_existing(path, overwrite)
+    with replacing(path) as file:
+        write_blocks(file, path.suffix.lower(), [_as_arrow(table)])
+
+
 def written(words: pa.Array, ending: str) -> pa.Array:
     """Words as they stand in a file with this ending."""
     return {".tsv": _on_one_line, ".csv": _no_formula}.get(ending, lambda same: same)(words)
@@ -88,8 +96,13 @@ def _tables(graph: Graph, facts: Predicted, evidence: Sequence[str] | None) -> I
 
 def as_tsv(graph: Graph, facts: Predicted) -> str:
     """What `write_facts` writes to a .tsv."""
+    return table_as_tsv(_table(graph, facts))
+
+
+def table_as_tsv(table: pd.DataFrame) -> str:
+    """What `write_table` writes to a .tsv."""
     text = io.StringIO()
-    _write_text(text, ".tsv", _as_arrow(_table(graph, facts)), with_header=True)
+    _write_text(text, ".tsv", _as_arrow(table), with_header=True)
     return text.getvalue()
 
 

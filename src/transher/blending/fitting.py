@@ -31,6 +31,7 @@ _SEED = 0
 _ROUNDS = 25
 _LARGEST_STEP = 2.0  # of the logarithm of a weight
 _BLOCK = 1 << 22  # scores at a time: 16 MB
+_NOTHING = -2e-4  # of MRR, that a member must be worth
 _ENOUGH = 1e-3  # what a step must promise in log likelihood to be worth it
 
 
@@ -51,6 +52,29 @@ def fit_weights(trials: Trials, dense: Sequence[bool]) -> Weights:
         leaning = _LEANINGS[int(np.argmax(_tried(trials, above, _LEANINGS)))]
         fitted = _fit(trials, above, _common(trials, above), leaning).exp() / spread
     return Weights(fitted.T.reshape(len(dense), 2, trials.relations).float().contiguous(), bends)
+
+
+def helpful(trials: Trials, dense: Sequence[bool], least: int = 2) -> tuple[list[int], float]:
+    """The members, by their numbers, without those that the others do as well without, and the MRR of their blend on
+    facts that common weights were fitted without. dense: (m,), as in `fit_weights`."""
+    with _one_thread():
+        kept = list(range(len(dense)))
+        worth = _worth(trials, dense, kept)
+        while len(kept) > least:
+            fewer = [[number for number in kept if number != out] for out in kept]
+            worths = [_worth(trials, dense, numbers) for numbers in fewer]
+            best = int(np.argmax(worths))
+            if worths[best] < worth + _NOTHING:
+                break
+            kept, worth = fewer[best], worths[best]
+    return kept, worth
+
+
+def _worth(trials: Trials, dense: Sequence[bool], numbers: Sequence[int]) -> float:
+    """MRR of a blend of some members, with common weights, on facts that these were fitted without."""
+    own = trials.of_members(numbers)
+    choices = product(*((0.0,) if dense[number] else _BENDS for number in numbers))
+    return max(_tried(own, own.compared(bends)[0], (None,))[0] for bends in choices)
 
 
 @contextmanager

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from pydantic import TypeAdapter
 
 from transher.blending.blend import Weights
 from transher.errors import InputError
-from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
+from transher.files import read_safetensors, write_safetensors
 
 BLEND_FILE = "blend.safetensors"
 _FORMAT = "1"
+_BENDS = TypeAdapter(tuple[float, ...])
 _REMEDY = "It was cut short or changed after it was written: take a copy, or blend the runs again."
 
 
@@ -30,17 +31,13 @@ def load_weights(folder: Path, members: int, relations: int) -> Weights:
     if not path.is_file():
         raise InputError("there is no such file.", file=path, remedy="The blend is not whole: make it again.")
     try:
-        said = read_safetensors_header(path)[0].get("__metadata__", {})
+        arrays, said = read_safetensors(path)
         if said.get("format") != _FORMAT:
             raise InputError(
                 f"has format {said.get('format')!r}, and this version of transher reads {_FORMAT!r}.", file=path
             )
-        if not safetensors_is_whole(path):
-            raise ValueError("its content does not have the hash that it was written with")
-        with safe_open(path, framework="pt") as file:
-            values = file.get_tensor("weights")
-        bends = tuple(float(bend) for bend in json.loads(said["bends"]))
-    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError, OSError) as error:
+        values, bends = torch.from_numpy(arrays["weights"]), _BENDS.validate_json(said["bends"])
+    except (ValueError, KeyError, OSError) as error:
         raise InputError(f"does not hold the weights of a blend ({error}).", file=path, remedy=_REMEDY) from None
     if values.shape != (members, 2, relations) or values.dtype != torch.float32 or len(bends) != members:
         found = f"{tuple(values.shape)} weights and {len(bends)} bends"

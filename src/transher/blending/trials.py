@@ -19,6 +19,7 @@ from transher.scorer import SCORES, Scorer, as_known, asked_columns
 
 _RIVALS = 100  # best candidates of each member
 _NUMBERS = 1 << 26  # scores that are held: 256 MB
+_FACTS = 20_000  # that are asked: rules take some milliseconds each
 _SEED = 0
 
 
@@ -34,6 +35,10 @@ class Trials(NamedTuple):
     def take(self, chosen: Tensor) -> Trials:
         return Trials(self.scores[chosen], self.absent[chosen], self.groups[chosen], self.facts[chosen], self.relations)
 
+    def of_members(self, numbers: Sequence[int]) -> Trials:
+        """As some of the members score them."""
+        return self._replace(scores=self.scores[:, list(numbers)])
+
     def compared(self, bends: Sequence[float]) -> tuple[Tensor, Tensor]:
         """How far each candidate is above the answer by each member, (q, m, c), in units of the member's spread (m,):
         the standard deviation of its scores within a query."""
@@ -44,10 +49,10 @@ class Trials(NamedTuple):
         return ((values - values[:, :, :1]) / spread[:, None]).nan_to_num_(0.0), spread
 
 
-def ask(members: Sequence[Scorer], graph: Graph, most: int = _NUMBERS) -> Trials:
-    """The trials of a graph's validation facts, or of as many as fit into `most` scores."""
+def ask(members: Sequence[Scorer], graph: Graph, most: int = _NUMBERS, facts: int = _FACTS) -> Trials:
+    """The trials of a graph's validation facts, or of so many, or of as many as fit into `most` scores."""
     width = 1 + len(members) * min(_RIVALS, len(graph.entities))
-    facts = max(1, most // (2 * width * len(members)))
+    facts = min(facts, max(1, most // (2 * width * len(members))))
     chosen = np.sort(np.random.default_rng(_SEED).permutation(len(graph.valid))[:facts])
     parts = [_of_side(members, graph, chosen, side) for side in SIDES]
     scores, absent, groups, numbers = (torch.cat(columns) for columns in zip(*parts, strict=True))

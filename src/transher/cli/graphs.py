@@ -1,12 +1,14 @@
-"""The commands that show graphs: datasets, stats."""
+"""The commands that show and prepare graphs: datasets, stats, prepare, plan."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from transher.cli.options import as_json, open_graph, print_json, reading_options
+from transher.cli.options import as_json, open_graph, out_option, print_json, reading_options, require
+from transher.errors import UsageError
 
 
 @click.command()
@@ -40,4 +42,110 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
         print_statistics(statistics)
 
 
-COMMANDS = (datasets, stats)
+@click.command()
+@click.argument("files", metavar="FILES...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@out_option("Folder to prepare; new or empty, or one that was begun.")
+@click.option("--memory", default="4GB", show_default=True, help="How much memory to take.")
+@click.option(
+    "--held-out",
+    type=click.IntRange(min=0),
+    default=10_000,
+    show_default=True,
+    help="Triples of valid and of test, if no file is theirs.",
+)
+@as_json
+def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_json: bool) -> None:
+    """Prepare a graph that is larger than memory: ids, parts and sorted indexes, on disk.
+
+    FILES are TSV, CSV, Parquet or N-Triples, or folders of them. `transher train OUT` takes the folder; with several
+    workers, each reads its part of it. Stopped, it is resumed by the same command.
+    """
+    from dataclasses import asdict
+
+    from transher.cli.display import note
+    from transher.cli.progress import progress_bar
+
+    require("duckdb", "scale", "preparing a graph")
+    from transher.graph.preparing import prepare as prepare_graph
+
+    with progress_bar("preparing") as update:
+        found = prepare_graph(files, out, memory=memory, held_out=held_out, progress=update)
+    if as_json:
+        print_json(asdict(found))
+        return
+    note(
+        f"{found.entities:,} entities, {found.relations:,} relations, {found.train:,} training triples, "
+        f"{found.valid:,} valid, {found.test:,} test, in {found.parts} parts. Train: transher train {out} --out RUN"
+    )
+
+
+@click.command()
+@click.option("--entities", required=True, metavar="N", help="How many, such as 100M.")
+@click.option("--k", type=click.IntRange(min=1), default=200, show_default=True, help="Dimension.")
+@click.option("--workers", type=click.IntRange(min=1), help="How many; by default a row for each of 1 to 64.")
+@click.option("--triples", default="0", metavar="N", help="Training triples, such as 500M.")
+@click.option("--relations", default="1000", metavar="N", show_default=True, help="Relations.")
+@click.option("--batch", type=click.IntRange(min=1), default=1024, show_default=True, help="Positives per worker.")
+@click.option("--negatives", type=click.IntRange(min=1), default=256, show_default=True)
+@click.option(
+    "--optimizer",
+    type=click.Choice(["sparse-adam", "adagrad", "row-adagrad"]),
+    default="sparse-adam",
+    show_default=True,
+)
+@as_json
+def plan(
+    entities: str,
+    k: int,
+    workers: int | None,
+    triples: str,
+    relations: str,
+    batch: int,
+    negatives: int,
+    optimizer: str,
+    as_json: bool,
+) -> None:
+    """Print how much memory and traffic a training takes, by arithmetic."""
+    from transher.cli.display import print_table
+    from transher.training.plan import plan as plan_of
+
+    sizes = {"triples": _number(triples), "relations": _number(relations)}
+    plans = [
+        plan_of(_number(entities), k, count, batch=batch, negatives=negatives, optimizer=optimizer, **sizes)
+        for count in ([workers] if workers else [1, 2, 4, 8, 16, 32, 64])
+    ]
+    if as_json:
+        print_json([one.to_dict() for one in plans])
+        return
+    print_table(
+        f"{_number(entities):,} entities, k = {k}, {optimizer}, {batch} positives per worker: per worker",
+        ["workers", "table", "optimiser", "triples", "memory", "sent per step", "at 1 Gbit/s", "at 10", "at 100"],
+        (
+            [
+                one.workers,
+                *(
+                    f"{size / 1e9:.2f} GB"
+                    for size in (one.table_bytes, one.state_bytes, one.triple_bytes, one.total_bytes)
+                ),
+                f"{one.sent / 1e6:.2f} MB",
+                *(f"{one.milliseconds(speed):.2f} ms" for speed in (1, 10, 100)),
+            ]
+            for one in plans
+        ),
+    )
+
+
+def _number(text: str) -> int:
+    """A whole number, perhaps with k, M or B behind it."""
+    factors = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+    digits, factor = (text[:-1], factors[text[-1].lower()]) if text[-1:].lower() in factors else (text, 1)
+    try:
+        number = int(float(digits.replace(",", "").replace("_", "")) * factor)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise UsageError(f"'{text}' is not a number: write it as 100M or 100,000,000.")
+    return number
+
+
+COMMANDS = (datasets, stats, prepare, plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from transher.cli import answers, evaluations, graphs, reports, rules, runs, serving, settings
+from transher.cli import answers, evaluations, graphs, reports, rules, runs, serving, settings, verdicts
 from transher.cli.options import Commands
 
 
@@ -35,6 +35,6 @@ def main() -> None:
     """
 
 
-for module in (graphs, runs, settings, evaluations, answers, rules, reports, serving):
+for module in (graphs, runs, settings, evaluations, answers, verdicts, rules, reports, serving):
     for command in module.COMMANDS:
         main.add_command(command)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from errno import ENOSPC
 from pathlib import Path
@@ -50,7 +51,28 @@ class Commands(click.Group):
                 raise
             remedy = " What was saved before is whole: free some space and resume." if error.errno == ENOSPC else ""
             where = f"{shown(str(error.filename))}: " if error.filename else ""
-            raise click.ClickException(f"{where}{error.strerror or error}.{remedy}") from error
+            raise click.ClickException(f"{where}{shown(error.strerror or str(error))}.{remedy}") from error
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get("TRANSHER_DEBUG") == "1":
+                raise
+            raise click.ClickException(_unforeseen(error)) from error
+
+
+# What torch says when it cannot have the memory that it asks for: a RuntimeError.
+_NO_MEMORY = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed", "out of memory")
+
+
+def _unforeseen(error: Exception) -> str:
+    """One line for what no other part of the package has foreseen."""
+    told = " ".join(str(error).split())
+    if isinstance(error, MemoryError) or any(said in told for said in _NO_MEMORY):
+        return "there is not enough memory for this: take a smaller model (model.k) or batch, or a larger machine."
+    if isinstance(error, RecursionError):
+        return "something that was given is nested too deeply to be read."
+    said = f"{type(error).__name__}: {told}" if told else type(error).__name__
+    return f"transher failed and should not have: {shown(said)[:500]}. TRANSHER_DEBUG=1 shows where; please report it."
 
 
 TABLE_OPTIONS = (
@@ -113,7 +135,32 @@ overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the f
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
 split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
-threads_option = click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default.")
+
+
+def _use_device(context: click.Context, option: click.Parameter, name: Any) -> None:
+    if name is not None:
+        from transher import devices
+
+        devices.use(name)
+
+
+MACHINE_OPTIONS = (
+    click.option("--threads", type=click.IntRange(min=1), help="How many cores to use; all by default."),
+    click.option(
+        "--device",
+        type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+        expose_value=False,
+        callback=_use_device,
+        help="What computes; by default that of the recipe, which is a GPU if there is one.",
+    ),
+)
+
+
+def threads_option(command: Callable[..., None]) -> Callable[..., None]:
+    """What of the machine a command uses: its threads, as an argument, and its device, for all that it does."""
+    return _with(MACHINE_OPTIONS, command)
+
+
 missing_share_option = click.option(
     "--missing-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
@@ -127,6 +174,8 @@ def load_run(folder: Path) -> Run:
     from transher.runs.run import load
 
     run = load(folder)
+    if run.device.type != "cpu":
+        note(f"Scores are computed on {run.device}.")
     if len(run.graph.valid) and not (folder / JUDGE_FILE).is_file():
         note("This run has no probabilities yet: they are fitted now, which may take a minute.")
     if run.manifest is None:
@@ -195,10 +244,13 @@ def choose_any_recipe(
     settings: tuple[str, ...],
     seed: int | None,
     minutes: float | None,
+    *,
+    alone: bool,
 ) -> tuple[AnyRecipe, str]:
-    """As `choose_recipe`, of rules too."""
-    from transher.models.catalogue import RULES
+    """As `choose_recipe`, of rules too, and of choices where one process is `alone`."""
+    from transher.runs.arguments import recipe_from
     from transher.training.blend_recipe import BlendRecipe
+    from transher.training.choice_recipe import ChoiceRecipe
     from transher.training.rule_recipe import RuleRecipe, load_recipe
 
     given = None if recipe_name is None else load_recipe(recipe_name)
@@ -206,17 +258,17 @@ def choose_any_recipe(
         raise UsageError(
             f"{recipe_name} is of a blend, which is made of finished runs: transher blend RUN RUN --out NEW."
         )
-    if model != RULES and not isinstance(given, RuleRecipe):
-        if minutes is not None:
-            raise UsageError(f"--minutes is for --model {RULES}: other models take --set training.steps=20000.")
-        return choose_recipe(graph, model, recipe_name, settings, seed)
-    if given is not None and (not isinstance(given, RuleRecipe) or model not in (None, RULES)):
-        raise UsageError(f"--model {model} contradicts the recipe {recipe_name}: leave one of them out.")
-    if minutes is not None:
-        settings = (*settings, f"mining.minutes={minutes}")
-    if seed is not None:
-        settings = (*settings, f"mining.seed={seed}")
-    return (given or RuleRecipe()).with_settings(settings), "Mining of rules; change any of these with --set:"
+    chosen = recipe_from(graph, model, (), given, minutes, alone=alone) if given or not settings else None
+    if isinstance(chosen, ChoiceRecipe):
+        seeded = settings if seed is None else (*settings, f"choice.seed={seed}")
+        return chosen.with_settings(seeded), (
+            f"Choosing models for {graph.name} ({len(graph.entities):,} entities, {len(graph.train):,} training "
+            "triples) by validation triples; --minutes gives it more time, --model trains one model:"
+        )
+    if isinstance(chosen, RuleRecipe):
+        seeded = settings if seed is None else (*settings, f"mining.seed={seed}")
+        return chosen.with_settings(seeded), "Mining of rules; change any of these with --set:"
+    return choose_recipe(graph, model, recipe_name, settings, seed)
 
 
 def use_threads(count: int | None) -> None:

@@ -87,6 +87,14 @@ class TrainingDisplay(Watcher):
     def __exit__(self, *_: object) -> None:
         self._progress.stop()
 
+    def began(self, what: str, seconds_left: float | None = None) -> None:
+        for task in (self._task, self._fitting):
+            if task is not None:
+                self._progress.remove_task(task)
+        self._task = self._fitting = None
+        left = "" if seconds_left is None else f"; about {_span(seconds_left)} left in all"
+        self._progress.print(f"{what}{left}.", markup=False)
+
     def report(self, report: Report) -> None:
         if self._task is None:
             self._task = self._progress.add_task("training", total=report.steps, unit="steps", numbers="", left="")

@@ -33,12 +33,22 @@ if TYPE_CHECKING:
 @click.argument("graph_name", metavar="GRAPH", required=False)
 @out_option("Folder for the run; new or empty.")
 @click.option("--resume", is_flag=True, help="Resume the training or update that was stopped in this folder.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="How long rules are mined; 10 by default.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How long models are chosen and trained, by default by the size of the graph; or how long rules are mined.",
+)
 @click.option(
     "--later",
     metavar="FACTS",
     help="Facts that were added since, to fit probabilities on.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    help="Processes on this machine that share the training of one model: transher, or --model.",
+)
+@click.option("--sharded", is_flag=True, help="Leave the weights in parts even where one file could hold them.")
 @recipe_options
 @reading_options
 @threads_option
@@ -52,29 +62,53 @@ def train(
     settings: tuple[str, ...],
     resume: bool,
     minutes: float | None,
+    workers: int | None,
+    sharded: bool,
     seed: int | None,
     threads: int | None,
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Train a model on a graph and leave a run folder.
+    """Train on a graph and leave a run folder.
 
-    Without a recipe, the settings are chosen from the graph and the model, and printed; `transher settings` says what
-    each means. Ctrl-C saves; --resume continues with the graph and the recipe in the folder.
+    Without a model and settings, models are tried on the graph for a part of the --minutes, the best of them are
+    trained, rules are mined, and what helps is blended. Ctrl-C saves; --resume continues in the folder.
 
-    The model `rules` is mined instead: logical rules that say why, for as many --minutes as they are given.
+    With --model, one model is trained, with settings chosen from the graph; `transher settings` says what each means.
+    The model `rules` is mined: logical rules that say why.
+
+    With --workers, and on several machines, where torchrun starts the same command on each, one model is trained:
+    transher, unless --model names another. A choice is for one process. See the docs, Beyond one machine.
     """
     from transher.cli.display import print_recipe
-    from transher.cli.progress import TrainingDisplay
+    from transher.cli.launching import begun, resume_with, shown_by_first
     from transher.runs.folder import refuse_to_overwrite
-    from transher.runs.train import began_with
+    from transher.runs.sharded import first_does
+    from transher.runs.train import began_with, begin
     from transher.runs.train import resume as resume_run
     from transher.runs.train import train as train_run
+    from transher.workers import joined, launched
 
     use_threads(threads)
-    with TrainingDisplay() as display:
-        if resume:
-            if model or recipe_name or settings or seed is not None or minutes is not None or later:
+    given = model or recipe_name or settings or seed is not None or minutes is not None or later
+    chosen: dict[str, Any] = {}
+    run: Run | None = None
+
+    def choose() -> None:
+        assert graph_name is not None
+        refuse_to_overwrite(out)
+        chosen["graph"] = open_graph(graph_name, reading)
+        alone = workers is None and not launched()
+        named = chosen["graph"], model, recipe_name, settings, seed, minutes
+        recipe, reason = choose_any_recipe(*named, alone=alone)
+        print_recipe(recipe, reason)
+        chosen["recipe"] = recipe
+
+    with shown_by_first() as display:
+        if begun(out):
+            run = resume_run(out, watcher=display)
+        elif resume:
+            if given:
                 raise UsageError(
                     "a training that is resumed keeps its recipe: leave out --model, --recipe, --set and so on."
                 )
@@ -82,18 +116,24 @@ def train(
                 raise UsageError(
                     f"{graph_name} is not the graph that the training in {out} began with: leave it out to resume."
                 )
-            run = resume_run(out, watcher=display)
+            run = resume_run(out, watcher=display) if workers is None else None
         else:
             if graph_name is None:
                 raise UsageError(
                     f"there is nothing to train on: name a graph, as in `transher train world --out {out}`."
                 )
-            refuse_to_overwrite(out)
-            graph = open_graph(graph_name, reading)
-            recipe, reason = choose_any_recipe(graph, model, recipe_name, settings, seed, minutes)
-            print_recipe(recipe, reason)
-            run = train_run(graph, out, recipe=recipe, later=later, watcher=display)
-    _tell_trained(run, out, as_json)
+            first_does(joined(), choose)
+            graph, recipe = chosen.pop("graph", graph_name), chosen.pop("recipe", None)
+            if workers is None:
+                run = train_run(graph, out, recipe=recipe, later=later, sharded=sharded, watcher=display)
+            else:
+                begin(out, graph, recipe, later, workers=workers, sharded=sharded)
+                del graph  # the workers need the memory
+    if run is None:
+        assert workers is not None
+        resume_with(workers, out, threads, as_json)  # the first of them tells what came out
+    else:
+        _tell_trained(run, out, as_json)
 
 
 def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
@@ -161,22 +201,26 @@ def blend(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json
 
 @click.command()
 @run_argument
-@click.argument("triples_file", metavar="NEW_TRIPLES", type=click.Path(path_type=Path))
+@click.argument("triples_file", metavar="[NEW_TRIPLES]", required=False, type=click.Path(path_type=Path))
 @out_option("Folder for the new run; new or empty.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps of training; by default a tenth of the run's.")
 @threads_option
 @as_json
 def update(
-    run_folder: Path, triples_file: Path, out: Path, steps: int | None, threads: int | None, as_json: bool
+    run_folder: Path, triples_file: Path | None, out: Path, steps: int | None, threads: int | None, as_json: bool
 ) -> None:
-    """Add new triples, entities and relations to a trained run, and report how old answers changed."""
+    """Add new triples, entities and relations to a trained run, and report how old answers changed.
+
+    Facts that were called right on the page or by `transher verdicts` join the graph too, and those that were called
+    wrong leave it. With such facts, NEW_TRIPLES may be left out.
+    """
     from transher.cli.display import print_update
     from transher.cli.progress import TrainingDisplay
     from transher.graph import read_triples
     from transher.runs.update import update as update_run
 
     use_threads(threads)
-    run, triples = load_run(run_folder), read_triples(triples_file)
+    run, triples = load_run(run_folder), None if triples_file is None else read_triples(triples_file)
     with TrainingDisplay() as display:
         _, report = update_run(run, triples, out, steps=steps, watcher=display)
     if as_json:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import NonNegativeInt
+from typing_extensions import TypedDict
 
 from transher.errors import UsageError
 from transher.evaluation.bootstrap import RESAMPLES, percentile_interval, resampled_means
@@ -15,6 +17,23 @@ from transher.evaluation.ranks import Ranks
 from transher.graph.graph import SIDES, Side
 
 HITS = (1, 3, 10)
+
+# What `Metrics.to_dict` gives.
+FigureTable = TypedDict(
+    "FigureTable",
+    {
+        "count": NonNegativeInt,
+        "mrr": float,
+        "mr": float,
+        "hits@1": float,
+        "hits@3": float,
+        "hits@10": float,
+        "mrr_optimistic": float,
+        "mrr_pessimistic": float,
+        "tied": float,
+        "intervals": dict[str, list[float]],
+    },
+)
 
 
 @dataclass(frozen=True, repr=False)

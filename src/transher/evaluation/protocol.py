@@ -3,23 +3,43 @@
 from __future__ import annotations
 
 import time
+import typing
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
+from pydantic import ConfigDict, NonNegativeInt, TypeAdapter
+from typing_extensions import TypedDict
 
 from transher.errors import UsageError
 from transher.evaluation import metrics
-from transher.evaluation.metrics import Metrics
-from transher.evaluation.ranking import rank
+from transher.evaluation.metrics import FigureTable, Metrics
+from transher.evaluation.ranking import Answers, rank
 from transher.evaluation.ranks import Progress, Ranks
 from transher.evaluation.sampled import rank_among_candidates
-from transher.graph.graph import Candidates, Graph, Side, Split
+from transher.graph.graph import Candidates, Graph, Side, Split, Triples
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.scorer import Scorer
 
 Protocol = Literal["full", "sampled"]
+
+
+class _Kept(TypedDict):
+    """What `Evaluation.to_dict` gives, as it is read again."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    protocol: Protocol
+    triples: NonNegativeInt
+    seconds: float
+    overall: FigureTable
+    by_side: dict[Side, FigureTable]
+    by_type: dict[Side, dict[str, FigureTable]]
+    by_relation: dict[str, FigureTable]
+
+
+KEPT_METRICS = TypeAdapter(_Kept)
 
 
 @dataclass(frozen=True, repr=False)
@@ -84,20 +104,44 @@ def evaluate(
     seed: int = 0,
 ) -> Evaluation:
     """Rank both sides of a split's triples, or of `sample` of them, which `seed` chooses once and for all."""
+    start = time.perf_counter()
+    protocol, ranks = rank_split(scorer, graph, split, progress, sample, seed)
+    return Evaluation(graph, split, protocol, ranks, time.perf_counter() - start)
+
+
+class Ranked(typing.Protocol):
+    """A graph as ranking sees it: all of it, or what one worker has."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def candidates(self) -> dict[Split, Candidates]: ...
+    @property
+    def known(self) -> Answers: ...
+    def split(self, name: Split) -> Triples: ...
+
+
+def rank_split(
+    scorer: Scorer,
+    graph: Ranked,
+    split: Split,
+    progress: Progress | None = None,
+    sample: int | None = None,
+    seed: int = 0,
+) -> tuple[Protocol, Ranks]:
+    """As `evaluate`, the ranks alone and by which protocol."""
     triples = graph.split(split)
     if not len(triples):
         raise UsageError(f"The graph '{graph.name}' has no {split} triples: there is nothing to evaluate.")
     chosen = _sample(len(triples), sample, seed)
     candidates = graph.candidates.get(split)
-    start = time.perf_counter()
     protocol: Protocol
     if candidates is None:
         protocol, ranks = "full", rank(scorer, triples[chosen], graph.known, progress)
     else:
         own = Candidates(candidates.head[chosen], candidates.tail[chosen])
         protocol, ranks = "sampled", rank_among_candidates(scorer, triples[chosen], own, progress)
-    ranks = replace(ranks, triple=chosen[ranks.triple])
-    return Evaluation(graph, split, protocol, ranks, time.perf_counter() - start)
+    return protocol, replace(ranks, triple=chosen[ranks.triple])
 
 
 def _sample(count: int, sample: int | None, seed: int) -> np.ndarray[Any, np.dtype[np.int64]]:

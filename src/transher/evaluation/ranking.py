@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -14,13 +14,19 @@ from transher.deadline import slices
 from transher.errors import UsageError
 from transher.evaluation.ranks import Progress, Ranks, both_sides
 from transher.graph.graph import SIDES, Side, Triples
-from transher.graph.known import KnownTriples
+from transher.graph.known import KnownAnswers
 from transher.scorer import Scorer, as_known
 
 Counts = NDArray[np.int64]
 
 
-def rank(scorer: Scorer, triples: Triples, known: KnownTriples, progress: Progress | None = None) -> Ranks:
+class Answers(Protocol):
+    """The known answers of either side: `KnownTriples`, or those of one worker's candidates."""
+
+    def answers(self, side: Side) -> KnownAnswers: ...
+
+
+def rank(scorer: Scorer, triples: Triples, known: Answers, progress: Progress | None = None) -> Ranks:
     """Ranks of both sides of `triples` (n, 3) among all entities but the other known answers: `graph.known` for full
     ranking. Memory does not grow with their number."""
     refuse_foreign_ids(scorer, triples)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from transher.errors import InputError
 from transher.files import replacing
-from transher.graph.graph import SIDES, Side, Triples
+from transher.graph.graph import SIDES, Graph, Side, Triples
 
 Progress = Callable[[int, int], None]  # of queries or pairs: how many are done, and how many there are
 
@@ -70,6 +70,8 @@ class Ranks:
     @classmethod
     def from_arrow(cls, table: pa.Table) -> Ranks:
         sides = pa.compute.index_in(table["side"].cast(pa.string()), pa.array(SIDES))
+        if sides.null_count:
+            raise ValueError("a side is neither head nor tail")
         ids = [table[name].to_numpy().astype(np.int32) for name in ("head", "relation", "tail")]
         return cls(
             table["triple"].to_numpy(),
@@ -84,13 +86,23 @@ class Ranks:
             pq.write_table(self.to_arrow(), file)
 
     @classmethod
-    def load(cls, path: Path) -> Ranks:
+    def load(cls, path: Path, graph: Graph) -> Ranks:
+        """The ranks of a graph's test triples."""
         try:
             table = pq.read_table(path, columns=list(_COLUMNS))
-        except (pa.ArrowException, OSError) as error:
+            whole = [table[name] for name in _COLUMNS if name != "side"]
+            if any(column.null_count or not pa.types.is_integer(column.type) for column in whole):
+                raise ValueError("a column is not of whole numbers")
+            ranks = cls.from_arrow(table)
+            sizes = len(graph.entities), len(graph.relations), len(graph.entities)
+            if not ((ranks.triples >= 0) & (ranks.triples < sizes)).all():
+                raise ValueError("an id is not of this graph")
+            if not ((ranks.optimistic >= 1) & (ranks.pessimistic >= ranks.optimistic)).all() or not len(ranks):
+                raise ValueError("a rank is not one")
+        except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError) as error:
             remedy = "Evaluate the run again to write it anew."
             raise InputError(f"cannot be read as ranks: {error}.", file=path, remedy=remedy) from error
-        return cls.from_arrow(table)
+        return ranks
 
 
 def both_sides(triples: Triples, counts: dict[Side, tuple[NDArray[Any], NDArray[Any]]]) -> Ranks:

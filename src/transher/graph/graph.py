@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -52,6 +53,7 @@ class Graph:
     type_names: tuple[str, ...] = ()
     candidates: dict[Split, Candidates] = field(default_factory=dict)
     load_report: LoadReport | None = None  # what reading it from files found odd
+    prepared: Path | None = None  # the folder that `transher prepare` left, of which this is all
 
     def __repr__(self) -> str:
         return f"<Graph {self.name!r}: {self._size}\n {self._splits}>"

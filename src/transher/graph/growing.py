@@ -56,6 +56,7 @@ def grow(graph: Graph, triples: pa.Table) -> Growth:
         weights = np.concatenate([weights, np.ones(len(added), dtype=np.float32)])
     grown = replace(
         graph,
+        prepared=None,
         entities=entities,
         relations=relations,
         train=np.concatenate([graph.train, added]),
@@ -64,6 +65,25 @@ def grow(graph: Graph, triples: pa.Table) -> Growth:
         load_report=None,
     )
     return Growth(grown, added, len(graph.entities), len(graph.relations), int((~new).sum()))
+
+
+def without(graph: Graph, triples: Triples) -> Graph:
+    """The graph without some of its triples (n, 3), whichever split has them. Entities and relations stay."""
+    sizes = len(graph.entities), len(graph.relations)
+    unwanted = triple_keys(triples, *sizes)
+
+    def kept(split: Triples) -> NDArray[np.bool_]:
+        return ~np.isin(triple_keys(split, *sizes), unwanted)
+
+    trained, weights = kept(graph.train), graph.train_weights
+    return replace(
+        graph,
+        prepared=None,
+        train=graph.train[trained],
+        train_weights=None if weights is None else weights[trained],
+        valid=graph.valid[kept(graph.valid)],
+        test=graph.test[kept(graph.test)],
+    )
 
 
 def _strings(column: pa.ChunkedArray) -> pa.ChunkedArray:

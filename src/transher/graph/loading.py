@@ -17,6 +17,7 @@ from transher.graph.catalogue import BENCHMARKS
 from transher.graph.download import DownloadProgress
 from transher.graph.graph import Graph
 from transher.graph.options import ChosenColumns, Header, ReadingOptions
+from transher.graph.prepared import is_prepared, load_prepared
 from transher.graph.readers import graph_of, read_graph
 from transher.graph.splits import FRACTIONS
 
@@ -96,6 +97,8 @@ def load_graph(
     if isinstance(source, str) and is_address(source):
         with local_copy(source, options, progress) as copy:
             return read_graph(copy, options)
+    if _exists(source) and is_prepared(Path(source)):
+        return load_prepared(Path(source))
     if _exists(source) or isinstance(source, Path):
         return read_graph(source, options)
     return _benchmark(source, options, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ from numpy.typing import NDArray
 
 from transher.errors import InputError
 from transher.files import replacing
-from transher.graph.graph import SPLITS, Candidates, Graph, Split, Triples
+from transher.graph.graph import SIDES, SPLITS, Candidates, Graph, Side, Split, Triples
+from transher.graph.prepared import copy_prepared, is_prepared, load_prepared
 from transher.graph.vocabulary import Vocabulary
 
 _REMEDY = "The folder is not whole; save the graph again."
@@ -26,6 +28,9 @@ def save_graph(graph: Graph, folder: Path) -> None:
     train.parquet, valid.parquet and test.parquet (head, relation, tail as ids, and the training triples' weight);
     and, where a split has supplied candidates, e.g. test_candidates.parquet (head, tail: lists of entity ids).
     """
+    if graph.prepared is not None:
+        copy_prepared(graph.prepared, folder)
+        return
     entities = _vocabulary_columns(graph.entities)
     if graph.entity_types is not None:
         entities["type"] = pa.DictionaryArray.from_arrays(
@@ -48,6 +53,8 @@ def save_graph(graph: Graph, folder: Path) -> None:
 
 def load_graph_folder(folder: Path) -> Graph:
     """The graph that `save_graph` wrote into `folder`."""
+    if is_prepared(folder):
+        return load_prepared(folder)
     entities = _read(folder / "entities.parquet")
     relations = _read(folder / "relations.parquet")
     tables = {split: _read(folder / f"{split}.parquet") for split in SPLITS}
@@ -58,9 +65,9 @@ def load_graph_folder(folder: Path) -> Graph:
     entity_types: NDArray[np.int32] | None = None
     type_names: tuple[str, ...] = ()
     if "type" in entities.column_names:
-        types = entities["type"].combine_chunks()
+        types = _column(folder / "entities.parquet", entities, "type", pa.types.is_dictionary).combine_chunks()
         entity_types = types.indices.to_numpy().astype(np.int32)
-        type_names = tuple(types.dictionary.to_pylist())
+        type_names = tuple(types.dictionary.cast(pa.string()).to_pylist())
     candidates: dict[Split, Candidates] = {}
     for split in SPLITS:
         path = folder / f"{split}_candidates.parquet"
@@ -68,15 +75,15 @@ def load_graph_folder(folder: Path) -> Graph:
             table = _read(path)
             if len(table) != len(triples[split]):
                 raise InputError(f"{len(table):,} rows for {len(triples[split]):,} triples.", file=path, remedy=_REMEDY)
-            candidates[split] = Candidates(_array(table["head"]), _array(table["tail"]))
+            candidates[split] = Candidates(*(_array(path, table, side, len(entities)) for side in SIDES))
     return Graph(
-        name=(entities.schema.metadata or {}).get(b"name", folder.name.encode()).decode(),
-        entities=_vocabulary("entity", entities),
-        relations=_vocabulary("relation", relations),
+        name=(entities.schema.metadata or {}).get(b"name", folder.name.encode()).decode(errors="replace"),
+        entities=_vocabulary("entity", entities, folder / "entities.parquet"),
+        relations=_vocabulary("relation", relations, folder / "relations.parquet"),
         train=triples["train"],
         valid=triples["valid"],
         test=triples["test"],
-        train_weights=tables["train"]["weight"].to_numpy() if "weight" in tables["train"].column_names else None,
+        train_weights=_weights(folder / "train.parquet", tables["train"]),
         entity_types=entity_types,
         type_names=type_names,
         candidates=candidates,
@@ -93,8 +100,19 @@ def _read(path: Path) -> pa.Table:
         return pa.parquet.read_table(path)
     except FileNotFoundError as error:
         raise InputError("there is no such file.", file=path, remedy=_REMEDY) from error
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"cannot be read: {error}", file=path, remedy=_REMEDY) from error
+
+
+def _column(path: Path, table: pa.Table, name: str, is_type: Callable[[pa.DataType], bool]) -> pa.ChunkedArray:
+    """A column that is there, is of one kind and has a value in every row."""
+    if table.column_names.count(name) != 1:
+        raise InputError(f"there is no column {name!r}.", file=path, remedy=_REMEDY)
+    column = table[name]
+    if not is_type(column.type) or column.null_count:
+        found = f"{column.null_count:,} empty rows" if column.null_count else f"values of type {column.type}"
+        raise InputError(f"the column {name!r} has {found}.", file=path, remedy=_REMEDY)
+    return column
 
 
 def _vocabulary_columns(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -106,7 +124,13 @@ def _vocabulary_columns(vocabulary: Vocabulary) -> dict[str, Any]:
     return columns
 
 
-def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:
+def _vocabulary(kind: str, table: pa.Table, path: Path) -> Vocabulary:
+    identifiers = _column(path, table, "identifier", pa.types.is_string)
+    if len(identifiers.unique()) < len(identifiers):
+        raise InputError("an identifier is there twice.", file=path, remedy=_REMEDY)
+    for name in {"name", "description"} & set(table.column_names):
+        if not pa.types.is_string(table[name].type):
+            raise InputError(f"the column {name!r} is not text.", file=path, remedy=_REMEDY)
     identifiers, names, descriptions = (
         pa.concat_arrays(table[column].chunks) if column in table.column_names and len(table) else None
         for column in ("identifier", "name", "description")
@@ -117,18 +141,33 @@ def _vocabulary(kind: str, table: pa.Table) -> Vocabulary:
 def _triples(path: Path, table: pa.Table, entity_count: int, relation_count: int) -> Triples:
     triples = np.empty((len(table), 3), dtype=np.int32)
     for column, (name, count) in enumerate(zip(_COLUMNS, (entity_count, relation_count, entity_count), strict=True)):
-        if name not in table.column_names:
-            raise InputError(f"there is no column {name!r}.", file=path, remedy=_REMEDY)
-        triples[:, column] = table[name].to_numpy()
-        if len(triples) and not 0 <= triples[:, column].min() <= triples[:, column].max() < count:
-            raise InputError(f"a {name} is not an id below {count:,}.", file=path, remedy=_REMEDY)
+        triples[:, column] = _ids(path, _column(path, table, name, pa.types.is_integer), name, count)
     return triples
+
+
+def _ids(path: Path, column: pa.ChunkedArray, name: str, count: int) -> NDArray[Any]:
+    ids = np.asarray(column.to_numpy())
+    if len(ids) and not 0 <= ids.min() <= ids.max() < count:
+        raise InputError(f"a {name} is not an id below {count:,}.", file=path, remedy=_REMEDY)
+    return ids
+
+
+def _weights(path: Path, table: pa.Table) -> NDArray[np.float32] | None:
+    if "weight" not in table.column_names:
+        return None
+    weights: NDArray[np.float32] = _column(path, table, "weight", pa.types.is_floating).to_numpy().astype(np.float32)
+    if not ((weights >= 0) & (weights < np.inf)).all():
+        raise InputError("a weight is negative or not finite.", file=path, remedy=_REMEDY)
+    return weights
 
 
 def _lists(ids: NDArray[np.int32]) -> pa.FixedSizeListArray:
     return pa.FixedSizeListArray.from_arrays(pa.array(ids.reshape(-1)), ids.shape[1])
 
 
-def _array(lists: pa.ChunkedArray) -> NDArray[np.int32]:
-    flat = lists.combine_chunks().flatten().to_numpy()
-    return np.asarray(flat, dtype=np.int32).reshape(len(lists), lists.type.list_size)
+def _array(path: Path, table: pa.Table, side: Side, count: int) -> NDArray[np.int32]:
+    lists = _column(path, table, side, pa.types.is_fixed_size_list)
+    flat = pa.chunked_array(lists.combine_chunks().flatten())
+    if flat.null_count or not pa.types.is_integer(flat.type):
+        raise InputError(f"the lists of {side!r} are not of ids.", file=path, remedy=_REMEDY)
+    return _ids(path, flat, side, count).astype(np.int32).reshape(len(lists), lists.type.list_size)

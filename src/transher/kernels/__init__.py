@@ -26,7 +26,7 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adagrad_rows, adam_rows, distinct, gather_rows, mask_known, unit_rows
+from transher.kernels.rows import adagrad_rows, adam_rows, distinct, gather_rows, mask_known, take_rows, unit_rows
 from transher.kernels.softmax import has_bfloat16, softmax_gradients
 from transher.kernels.thinning import thin
 
@@ -62,6 +62,7 @@ __all__ = [
     "softmax_gradients",
     "squared_l2_cross",
     "squared_l2_pairs",
+    "take_rows",
     "thin",
     "unit_rows",
 ]

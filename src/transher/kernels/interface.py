@@ -128,12 +128,8 @@ class NativeRuleIndex(Protocol):
         """int64 (n, 3); (n,) → (n,), int64 (n, m), (n, m)."""
 
 
-class Native(Protocol):
-    """The module."""
-
-    def backends(self) -> list[str]: ...
-    def choose(self, name: str) -> None: ...
-    def chosen(self) -> str: ...
+class Kernels(Protocol):
+    """What every back end has: the module on the CPU, Triton on GPUs. There tensors are on the GPU."""
 
     # query: (q, s) of shape (B, k); ids: int64 (B, N), candidates of each query's own
     scaled_l1_cross: Forward
@@ -145,42 +141,6 @@ class Native(Protocol):
     complex_modulus_backward: Backward
     complex_modulus_pairs: Forward
     complex_modulus_pairs_backward: Backward
-
-    def Batch(
-        self,
-        entity_rows: Tensor,
-        relation_rows: Tensor,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        negatives: Tensor,
-        keep: Tensor | None,
-        multiplier: int | None,
-        scale: int | None,
-        translation: int | None,
-        sign: float,
-        gamma: float,
-        normalised: bool,
-        /,
-    ) -> NativeBatch:
-        """(U, k), (V, w); int64 (B,), (B,), (B,), (P, N); (B, k); first columns of the parts of a relation's row."""
-
-    def self_adversarial(
-        self,
-        threads: int,
-        positive: Tensor,
-        negative: Tensor,
-        valid: Tensor | None,
-        weights: Tensor,
-        alpha: float,
-        d_positive: Tensor,
-        d_negative: Tensor,
-        /,
-    ) -> float:
-        """(B,), (B, N), bool (B, N), (B,) → the loss; its gradients in (B,), (B, N)."""
-
-    def thin(self, threads: int, g: Tensor, share: float, key: int, /) -> None:
-        """g: (B, N), in place."""
 
     def adam_rows(
         self,
@@ -204,9 +164,6 @@ class Native(Protocol):
 
     def unit_rows(self, threads: int, table: Tensor, ids: Tensor, /) -> None:
         """(n, k), in place; int64 (U,), distinct."""
-
-    def distinct(self, ids: Tensor, bound: int, found: Tensor, places: Tensor, /) -> int:
-        """All int64 (n,); found is filled to the number that is returned."""
 
     def mask_known(self, valid: Tensor, negatives: Tensor, starts: Tensor, ends: Tensor, ids: Tensor, /) -> None:
         """valid: bool (B, N), in place; negatives: int64 (N,); starts, ends: int64 (B,); ids: int32."""
@@ -246,6 +203,63 @@ class Native(Protocol):
 
     def normalise_rows(self, threads: int, rows: Tensor, out: Tensor, /) -> None:
         """(n, k) → (n, k)."""
+
+
+class GpuKernels(Kernels, Protocol):
+    """Triton's."""
+
+    def sum_rows(self, rows: Tensor, ids: Tensor, out: Tensor, /) -> None:
+        """(n, k), int64 (n,) → (U, k)."""
+
+    def philox(self, key: tuple[int, int], counter: int, out: Tensor, /) -> None:
+        """Fills int64 (n,) with the words of NumPy's generator."""
+
+
+class Native(Kernels, Protocol):
+    """The module."""
+
+    def backends(self) -> list[str]: ...
+    def choose(self, name: str) -> None: ...
+    def chosen(self) -> str: ...
+
+    def Batch(
+        self,
+        entity_rows: Tensor,
+        relation_rows: Tensor,
+        anchors: Tensor,
+        relations: Tensor,
+        answers: Tensor,
+        negatives: Tensor,
+        keep: Tensor | None,
+        multiplier: int | None,
+        scale: int | None,
+        translation: int | None,
+        sign: float,
+        gamma: float,
+        normalised: bool,
+        /,
+    ) -> NativeBatch:
+        """(U, k), (V, w); int64 (B,), (B,), (B,), (P, N); (B, k); first columns of the parts of a relation's row."""
+
+    def self_adversarial(
+        self,
+        threads: int,
+        positive: Tensor,
+        negative: Tensor,
+        valid: Tensor | None,
+        weights: Tensor,
+        alpha: float,
+        d_positive: Tensor,
+        d_negative: Tensor,
+        /,
+    ) -> float:
+        """(B,), (B, N), bool (B, N), (B,) → the loss; its gradients in (B,), (B, N)."""
+
+    def thin(self, threads: int, g: Tensor, share: float, key: int, /) -> None:
+        """g: (B, N), in place."""
+
+    def distinct(self, ids: Tensor, bound: int, found: Tensor, places: Tensor, /) -> int:
+        """All int64 (n,); found is filled to the number that is returned."""
 
     def Steps(self, triples: Tensor, entities: int, relations: int, /) -> NativeSteps:
         """triples: int64 (n, 3)."""

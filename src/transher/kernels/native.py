@@ -49,11 +49,12 @@ def backend() -> str:
 
 
 def serves(*tensors: Tensor | None) -> bool:
-    """Whether the native module takes these: float32 on the CPU. Says once if there is no native module at all."""
+    """Whether the native module takes these: float32 on the CPU. Says once if there is no native module for them."""
+    if not all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors):
+        return False
     if module is None:
         _warn_once()
-        return False
-    return all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors)
+    return module is not None
 
 
 def threads() -> int:

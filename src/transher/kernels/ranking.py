@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from transher.kernels import native, reference
+from transher.kernels.choice import chosen_for
 from transher.kernels.known import Known
 
 # Consecutive candidates: the id of the first, and their rows as the score sees them (C, d).
@@ -24,17 +25,16 @@ def scaled_l1_count(
 ) -> tuple[Tensor, Tensor]:
     """q, s: (B, k), limits: (B,) distances of the answers → how many candidates, known ones aside, are nearer than the
     limit and how many just as near: int64 (B,), (B,). Queries of one relation share s: side by side they go faster."""
-    better, tied = torch.zeros(2, len(q), dtype=torch.int64)
+    better, tied = torch.zeros(2, len(q), dtype=torch.int64, device=q.device)
     known = known.checked()
     q, s, limits = q.contiguous(), s.contiguous(), limits.contiguous()
     for first, candidates in chunks:
-        if not native.serves(q, s, limits, candidates):
+        module = chosen_for(q, s, limits, candidates)
+        if module is None:
             distances = reference.scaled_l1_cross(q, s, candidates)
             reference.count_better(-distances, -limits, first, known, better, tied)
             continue
-        native.loaded().scaled_l1_count(
-            native.threads(), q, s, limits, candidates.contiguous(), first, *known, better, tied
-        )
+        module.scaled_l1_count(native.threads(), q, s, limits, candidates.contiguous(), first, *known, better, tied)
     return better, tied
 
 
@@ -43,26 +43,28 @@ def scaled_l1_top(q: Tensor, s: Tensor, chunks: Iterable[Chunk], size: int, excl
     excluded. Of equal distances the lower id comes first; places beyond the last candidate hold infinity and −1."""
     if not 0 <= len(q) * size <= _MOST_PLACES:
         raise ValueError(f"the {size} nearest of {len(q)} queries: size must be 0 or more, and fit into memory.")
-    distances = torch.full((len(q), size), torch.inf)
-    ids = torch.full((len(q), size), torch.iinfo(torch.int64).max)
+    distances = torch.full((len(q), size), torch.inf, device=q.device)
+    ids = torch.full((len(q), size), torch.iinfo(torch.int64).max, device=q.device)
     excluded = excluded.checked()
     q, s = q.contiguous(), s.contiguous()
     for first, candidates in chunks:
-        if not native.serves(q, s, candidates):
+        module = chosen_for(q, s, candidates)
+        if module is None:
             scores = -reference.scaled_l1_cross(q, s, candidates)
             negated, ids = reference.merge_best(scores, first, excluded, -distances, ids)
             distances = -negated
             continue
-        native.loaded().scaled_l1_top(native.threads(), q, s, candidates.contiguous(), first, *excluded, distances, ids)
+        module.scaled_l1_top(native.threads(), q, s, candidates.contiguous(), first, *excluded, distances, ids)
     return distances, ids.masked_fill_(ids == torch.iinfo(torch.int64).max, -1)
 
 
 def normalise(rows: Tensor) -> Tensor:
     """rows: (…, k) → ê = e/‖e‖₂ of each. Without a gradient to follow, a row's bits do not depend on its neighbours."""
-    if not native.serves(rows) or (rows.requires_grad and torch.is_grad_enabled()):
+    module = chosen_for(rows)
+    if module is None or (rows.requires_grad and torch.is_grad_enabled()):
         return torch.nn.functional.normalize(rows, dim=-1)
     out = torch.empty_like(rows, memory_format=torch.contiguous_format)
     if rows.numel():
         k = rows.shape[-1]
-        native.loaded().normalise_rows(native.threads(), rows.contiguous().view(-1, k), out.view(-1, k))
+        module.normalise_rows(native.threads(), rows.contiguous().view(-1, k), out.view(-1, k))
     return out

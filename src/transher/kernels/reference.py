@@ -1,12 +1,13 @@
-"""The kernels in plain torch: the truth that tests compare with, and what runs where there is no native module.
+"""The kernels in plain torch: the truth that tests compare with, and what runs on any device that no other serves.
 
 Shapes: a query part is (B, k), candidates are (N, k) for `cross` and (B, k) for `pairs`; scores are (B, N) and (B,).
-None of these functions ever holds a (B, N, k) tensor, neither forward nor for the backward pass.
+None of these functions ever holds a (B, N, k) tensor, neither forward nor for the backward pass: candidates go by in
+blocks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -17,26 +18,32 @@ from transher.kernels.interface import Tensors
 from transher.kernels.known import Known
 from transher.kernels.pools import run_length
 
+# Numbers of the differences of all queries to a block of candidates: on the CPU they stay in its cache, and on a GPU
+# they are many enough to keep it busy: 64 MB.
+_HELD_ON_CPU, _HELD = 1 << 15, 1 << 24
+
 
 class _Formula(NamedTuple):
-    """A distance of queries, parts (B, k), to one candidate each, rows (k,) or (B, k), and its gradient."""
+    """A distance of queries, parts (B, 1, k), to a block of candidates, rows (n, k) or (B, n, k), and its gradient."""
 
-    distance: Callable[[Tensors, Tensor], Tensor]  # query, rows → (B,)
-    # query, rows, upstream (B, 1), gradients of the parts, which grow in place → what the rows' gradient loses (B, k)
+    distance: Callable[[Tensors, Tensor], Tensor]  # query, rows → (B, n)
+    # query, rows, upstream (B, n, 1), gradients of the parts (B, k), which grow in place → what the rows' gradient
+    # loses (B, n, k)
     gradient: Callable[[Tensors, Tensor, Tensor, Tensors], Tensor]
 
 
-class OneByOne(torch.autograd.Function):
-    """Distances (B, N) by a formula, one candidate of every query at a time so that memory stays (B, k): of query b to
-    row n of e or, with ids (B, N), to row ids[b, n]."""
+class Blocked(torch.autograd.Function):
+    """Distances (B, N) by a formula, a block of candidates of every query at a time so that memory is bounded: of query
+    b to row n of e or, with ids (B, N), to row ids[b, n]."""
 
     @staticmethod
     def forward(ctx: Any, formula: _Formula, ids: Tensor | None, e: Tensor, *query: Tensor) -> Tensor:
         ctx.formula = formula
         ctx.save_for_backward(ids, e, *query)
         distance = e.new_empty(len(query[0]), len(e) if ids is None else ids.shape[1])
-        for n in range(distance.shape[1]):
-            distance[:, n] = formula.distance(query, _candidate(e, ids, n))
+        parts = tuple(part[:, None] for part in query)
+        for block in _blocks(distance.shape[1], query[0]):
+            distance[:, block] = formula.distance(parts, _candidates(e, ids, block))
         return distance
 
     @staticmethod
@@ -44,17 +51,25 @@ class OneByOne(torch.autograd.Function):
         ids, e, *query = ctx.saved_tensors
         (upstream,) = gradients
         d_query, de = tuple(torch.zeros_like(part) for part in query), torch.zeros_like(e)
-        for n in range(upstream.shape[1]):
-            lost = ctx.formula.gradient(tuple(query), _candidate(e, ids, n), upstream[:, n, None], d_query)
+        parts = tuple(part[:, None] for part in query)
+        for block in _blocks(upstream.shape[1], query[0]):
+            lost = ctx.formula.gradient(parts, _candidates(e, ids, block), upstream[:, block, None], d_query)
             if ids is None:
-                de[n] = -lost.sum(0)
+                de[block] = -lost.sum(0)
             else:
-                de.index_add_(0, ids[:, n], lost, alpha=-1)
+                de.index_add_(0, ids[:, block].T.reshape(-1), lost.transpose(0, 1).flatten(0, 1), alpha=-1)
         return None, None, de, *d_query
 
 
-def _candidate(e: Tensor, ids: Tensor | None, n: int) -> Tensor:
-    return e[n] if ids is None else e.index_select(0, ids[:, n])
+def _blocks(count: int, query: Tensor) -> Iterator[slice]:
+    """0 … count in blocks of so many candidates that their differences to the queries (B, k) are bounded."""
+    held = _HELD_ON_CPU if query.device.type == "cpu" else _HELD
+    size = max(1, held // max(1, query.numel()))
+    return (slice(first, min(first + size, count)) for first in range(0, count, size))
+
+
+def _candidates(e: Tensor, ids: Tensor | None, block: slice) -> Tensor:
+    return e[block] if ids is None else e[ids[:, block]]
 
 
 def _scaled_l1_distance(query: Tensors, rows: Tensor) -> Tensor:
@@ -66,9 +81,9 @@ def _scaled_l1_gradient(query: Tensors, rows: Tensor, upstream: Tensor, d_query:
     q, s = query
     dq, ds = d_query
     sign = torch.addcmul(q, s, rows, value=-1).sign_().mul_(upstream)
-    dq += sign
-    ds.addcmul_(sign, rows, value=-1)
-    return sign * s
+    dq += sign.sum(1)
+    ds -= (sign * rows).sum(1)
+    return sign.mul_(s)
 
 
 def _modulus_distance(query: Tensors, rows: Tensor) -> Tensor:
@@ -81,7 +96,7 @@ def _modulus_gradient(query: Tensors, rows: Tensor, upstream: Tensor, d_query: T
     # At modulus zero the direction is undefined; zero is a valid subgradient, and what the sign gives in L1.
     inverse = upstream / torch.hypot(real, imaginary).clamp_min_(torch.finfo(rows.dtype).tiny)
     direction = torch.cat([real * inverse, imaginary * inverse], -1)
-    d_query[0].add_(direction)
+    d_query[0].add_(direction.sum(1))
     return direction
 
 
@@ -89,19 +104,19 @@ _SCALED_L1 = _Formula(_scaled_l1_distance, _scaled_l1_gradient)
 _MODULUS = _Formula(_modulus_distance, _modulus_gradient)
 
 
-def _one_by_one(formula: _Formula, ids: Tensor | None, e: Tensor, *query: Tensor) -> Tensor:
-    result: Tensor = OneByOne.apply(formula, ids, e, *query)  # type: ignore[no-untyped-call]
+def _blocked(formula: _Formula, ids: Tensor | None, e: Tensor, *query: Tensor) -> Tensor:
+    result: Tensor = Blocked.apply(formula, ids, e, *query)  # type: ignore[no-untyped-call]
     return result
 
 
 def scaled_l1_cross(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
     """(B, k), (B, k), (N, k) → distances (B, N): Σ_i |q[b, i] − s[b, i]·e[n, i]|."""
-    return _one_by_one(_SCALED_L1, None, e, q, s)
+    return _blocked(_SCALED_L1, None, e, q, s)
 
 
 def scaled_l1_listed(q: Tensor, s: Tensor, e: Tensor, ids: Tensor) -> Tensor:
     """(B, k), (B, k), (U, k), int64 (B, N) → distances (B, N) of query b to row ids[b, n] of e."""
-    return _one_by_one(_SCALED_L1, ids, e, q, s)
+    return _blocked(_SCALED_L1, ids, e, q, s)
 
 
 def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
@@ -111,7 +126,7 @@ def scaled_l1_pairs(q: Tensor, s: Tensor, e: Tensor) -> Tensor:
 
 def complex_modulus_cross(q: Tensor, e: Tensor) -> Tensor:
     """(B, 2k), (N, 2k), rows [real | imaginary] → distances (B, N): Σ_i |q[b, i] − e[n, i]|."""
-    return _one_by_one(_MODULUS, None, e, q)
+    return _blocked(_MODULUS, None, e, q)
 
 
 def complex_modulus_pools(q: Tensor, e: Tensor, ids: Tensor) -> Tensor:
@@ -188,7 +203,7 @@ def count_better(scores: Tensor, answer: Tensor, first_id: int, known: Known, be
     equal the answer's score (B,), known answers aside."""
     queries, ids = known.pairs()
     here = (ids >= first_id) & (ids < first_id + scores.shape[1])
-    counted = torch.ones(scores.shape, dtype=torch.bool)
+    counted = torch.ones_like(scores, dtype=torch.bool)
     counted[queries[here], ids[here] - first_id] = False
     better += ((scores > answer[:, None]) & counted).sum(1)
     tied += ((scores == answer[:, None]) & counted).sum(1)
@@ -200,7 +215,7 @@ def merge_best(scores: Tensor, first_id: int, excluded: Known, best: Tensor, ids
     queries, known = excluded.pairs()
     here = (known >= first_id) & (known < first_id + scores.shape[1])
     unused = torch.iinfo(torch.int64).max
-    fresh = torch.arange(first_id, first_id + scores.shape[1]).expand(scores.shape).clone()
+    fresh = torch.arange(first_id, first_id + scores.shape[1], device=scores.device).expand(scores.shape).clone()
     fresh[queries[here], known[here] - first_id] = unused
     scores = scores.nan_to_num(-torch.inf).masked_fill(fresh == unused, -torch.inf)
     fresh = fresh.masked_fill(scores == -torch.inf, unused)
@@ -220,14 +235,15 @@ def thin_(gradient: Tensor, share: float, key: int) -> None:
         places = wanted - (~light).sum(1, keepdim=True)
         better = (size * light).sum(1, keepdim=True) / places
         threshold = torch.where(places >= 1, better, threshold)
-    kept = threshold.copysign(gradient).where(_uniform(key, gradient.shape) * threshold < size, 0)
+    drawn = _uniform(key, gradient.shape, gradient.device)
+    kept = threshold.copysign(gradient).where(drawn * threshold < size, 0)
     gradient.copy_(kept.where(size < threshold, gradient))
 
 
-def _uniform(key: int, shape: torch.Size) -> Tensor:
+def _uniform(key: int, shape: torch.Size, device: torch.device) -> Tensor:
     """Numbers in [0, 1) that depend on the key and the place alone: a hash of a counter, in 32 bits."""
     mask = 0xFFFFFFFF
-    x = key ^ (torch.arange(shape.numel()) * 0x9E3779B1 & mask)
+    x = key ^ (torch.arange(shape.numel(), device=device) * 0x9E3779B1 & mask)
     x = (x ^ (x >> 16)) * 0x7FEB352D & mask
     x = (x ^ (x >> 15)) * 0x846CA68B & mask
     return ((x ^ (x >> 16)) >> 8).view(shape).float() * 2.0**-24

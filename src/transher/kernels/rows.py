@@ -3,26 +3,58 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from transher.kernels import native, reference
+from transher.kernels import gpu, native, reference
+from transher.kernels.choice import back_end_of, chosen_for
 from transher.kernels.known import Known
 from transher.kernels.reference import Adam
 
 # Numbers of a table that stay in the processor's cache while an optimiser passes over them several times: 512 KB.
 _CACHED = 1 << 17
+_SPARSE = 1 << 13  # ids of a table per id of a batch, beyond which sorting those of the batch is faster
 
 
 def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
     """weight: (n, k), ids: int64 (U,) → a copy of those rows (U, k); no gradient flows."""
-    if not native.serves(weight) or not weight.is_contiguous():
+    module = chosen_for(weight)
+    if module is None or not weight.is_contiguous():
         return weight.detach()[ids]
     ids = _ids(ids)
     rows = weight.new_empty(len(ids), weight.shape[-1])
-    native.loaded().gather_rows(native.threads(), weight, ids, rows)
+    module.gather_rows(native.threads(), weight, ids, rows)
     return rows
+
+
+class Take(torch.autograd.Function):
+    """Rows by a back end's gathering, and back by sums in a fixed order: atomic additions, as torch has them on GPUs,
+    give other bits each time."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, ids: Tensor) -> Tensor:
+        ctx.count = len(rows)
+        ctx.save_for_backward(ids)
+        return gather_rows(rows, ids)
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (ids,) = ctx.saved_tensors
+        total = gradients[0].new_empty(ctx.count, gradients[0].shape[1])
+        assert gpu.module is not None
+        gpu.module.sum_rows(gradients[0].contiguous(), ids, total)
+        return total, None
+
+
+def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
+    """rows: (n, k), ids: int64 (U,) → those rows (U, k), with their gradient."""
+    if gpu.module is None or chosen_for(rows) is not gpu.module:
+        return rows.index_select(0, ids)
+    result: Tensor = Take.apply(rows.contiguous(), _ids(ids))  # type: ignore[no-untyped-call]
+    return result
 
 
 @torch.no_grad()
@@ -30,12 +62,13 @@ def adam_rows(weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tenso
     """One step of Adam in place on the rows `ids` (U,), which must be distinct. weight and its moments m, v: (n, k),
     gradient: (U, k)."""
     tables = (weight, m, v)
-    if not native.serves(*tables, gradient) or not all(table.is_contiguous() for table in tables):
+    module = chosen_for(*tables, gradient)
+    if module is None or not all(table.is_contiguous() for table in tables):
         reference.adam_rows(weight, m, v, ids, gradient, adam)
         return
     lr, beta1, beta2, eps, step = adam
     rate, root_correction = lr / (1 - beta1**step), 1 / math.sqrt(1 - beta2**step)
-    native.loaded().adam_rows(
+    module.adam_rows(
         native.threads(), weight, m, v, _ids(ids), gradient.contiguous(), rate, beta1, beta2, eps, root_correction
     )
 
@@ -61,15 +94,17 @@ def adagrad_rows(
 @torch.no_grad()
 def unit_rows(weight: Tensor, ids: Tensor) -> None:
     """Brings the rows `ids` (U,), which must be distinct, of weight (n, k) to length 1, in place."""
-    if not native.serves(weight) or not weight.is_contiguous():
+    module = chosen_for(weight)
+    if module is None or not weight.is_contiguous():
         weight[ids] = torch.nn.functional.normalize(weight[ids])
         return
-    native.loaded().unit_rows(native.threads(), weight, _ids(ids))
+    module.unit_rows(native.threads(), weight, _ids(ids))
 
 
 def distinct(ids: Tensor, bound: int) -> tuple[Tensor, Tensor]:
     """ids: int64 (n,), 0 … bound − 1 → the distinct ones, ascending (U,), and the place of each id among them (n,)."""
-    if native.module is None or ids.device.type != "cpu":
+    # Natively, the cost grows with the bound: a bit for every id.
+    if native.module is None or ids.device.type != "cpu" or bound > _SPARSE * len(ids):
         found, places = torch.unique(ids, return_inverse=True)
         return found, places
     ids = _ids(ids)
@@ -81,10 +116,11 @@ def mask_known(valid: Tensor, negatives: Tensor, known: Known) -> None:
     """Sets valid[b, n], bool (B, N), to False in place where negatives[n] is a known answer of query b.
     negatives: int64 (N,), the pool that all queries share."""
     known = known.checked()
-    if native.module is None or valid.device.type != "cpu" or not valid.is_contiguous():
+    module = back_end_of(valid.device)
+    if module is None or not valid.is_contiguous():
         reference.mask_known(valid, negatives, known)
         return
-    native.module.mask_known(valid, _ids(negatives), known.starts, known.ends, known.ids)
+    module.mask_known(valid, _ids(negatives), known.starts, known.ends, known.ids)
 
 
 def _ids(ids: Tensor) -> Tensor:

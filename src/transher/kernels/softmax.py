@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,10 +13,25 @@ from torch import Tensor
 SCORES_HELD = 1 << 24
 
 
+Precision = Literal["float32", "tf32", "bfloat16"]
+
+
 class SoftmaxGradients(NamedTuple):
     loss: float
     query: Tensor  # (B, d)
     candidates: Tensor  # (N, d)
+
+
+@contextmanager
+def _multiplying(device: torch.device, precision: Precision) -> Iterator[None]:
+    """On GPUs, products of float32 within take the digits of tf32 if that is the precision, and all of them if not."""
+    before = torch.get_float32_matmul_precision()
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 @torch.no_grad()
@@ -24,7 +41,7 @@ def softmax_gradients(
     offsets: Tensor,
     answers: Tensor,
     weights: Tensor,
-    half: bool = False,
+    precision: Precision = "float32",
     held: int = SCORES_HELD,
 ) -> SoftmaxGradients:
     """Σ w_a (log Σ_j exp(q·e_j) − q·e_a) over all answers a of every query, and its gradients.
@@ -32,40 +49,42 @@ def softmax_gradients(
     query: (B, d), candidates: (N, d); answers: rows of candidates (T,), those of query b from offsets[b] to
     offsets[b + 1], at least one and none twice; offsets: (B + 1,); weights: (T,), positive. The gradient of
     a score is known as soon as all scores of its query are: some queries at a time, with `held` scores together, go
-    through all three matrix products, and nothing is computed twice. With `half` the products take bfloat16 and add up
-    in float32.
+    through all three matrix products, and nothing is computed twice. The products take numbers of `precision`
+    and add up in float32; tf32 is float32 but on GPUs, where it has the digits of bfloat16 and three more bits.
     """
+    half = precision == "bfloat16"
     count, width = len(candidates), candidates.shape[1]
     table = candidates.to(torch.bfloat16) if half else candidates
     counts = offsets.diff()
     totals = torch.segment_reduce(weights, "sum", lengths=counts)
-    loss = torch.zeros((), dtype=torch.float64)
-    d_query, d_candidates = torch.empty_like(query), torch.zeros(count, width)
+    loss = 0.0
+    d_query, d_candidates = torch.empty_like(query), query.new_zeros(count, width)
     size = max(1, min(len(query), held // max(1, count)))
-    scores = torch.empty(size, count)
-    for first in range(0, len(query), size):
-        part = slice(first, min(first + size, len(query)))
-        own = slice(int(offsets[first]), int(offsets[part.stop]))
-        asked, share = query[part], weights[own]
-        shares = scores[: len(asked)]
-        _product(asked, table.T, shares)
-        torch.softmax(shares, 1, out=shares)
-        owner = torch.repeat_interleave(torch.arange(len(asked)), counts[part])
-        places, flat = owner * count + answers[own], shares.view(-1)
-        right = flat[places]
-        # A share that underflowed to 0 costs a finite number; NaN stays NaN, and the training tells.
-        loss -= (share * right.clamp_min(torch.finfo(right.dtype).tiny).log()).sum()
-        # The gradient of the scores, but for the factor `total` of each query, which goes into the narrow operand.
-        total = totals[part, None]
-        flat[places] = right - share / totals[part][owner]
-        gradient = shares.to(torch.bfloat16) if half else shares
-        _product(gradient, table, d_query[part])
-        d_query[part] *= total
-        if half:
-            d_candidates += gradient.T @ (asked * total).to(torch.bfloat16)
-        else:
-            d_candidates.addmm_(gradient.T, asked * total)
-    return SoftmaxGradients(float(loss), d_query, d_candidates)
+    scores = query.new_empty(size, count)
+    with _multiplying(query.device, precision):
+        for first in range(0, len(query), size):
+            part = slice(first, min(first + size, len(query)))
+            own = slice(int(offsets[first]), int(offsets[part.stop]))
+            asked, share = query[part], weights[own]
+            shares = scores[: len(asked)]
+            _product(asked, table.T, shares)
+            torch.softmax(shares, 1, out=shares)
+            owner = torch.repeat_interleave(torch.arange(len(asked), device=query.device), counts[part])
+            places, flat = owner * count + answers[own], shares.view(-1)
+            right = flat[places]
+            # A share that underflowed to 0 costs a finite number; NaN stays NaN, and the training tells.
+            loss -= float((share * right.clamp_min(torch.finfo(right.dtype).tiny).log()).sum())
+            # The gradient of the scores, but for the factor `total` of each query, which goes into the narrow operand.
+            total = totals[part, None]
+            flat[places] = right - share / totals[part][owner]
+            gradient = shares.to(torch.bfloat16) if half else shares
+            _product(gradient, table, d_query[part])
+            d_query[part] *= total
+            if half:
+                d_candidates += gradient.T @ (asked * total).to(torch.bfloat16)
+            else:
+                d_candidates.addmm_(gradient.T, asked * total)
+    return SoftmaxGradients(loss, d_query, d_candidates)
 
 
 def has_bfloat16() -> bool:

@@ -28,8 +28,11 @@ BUILT_IN = {
     "rotate": "transher.models.rotate:RotatE",
     "seek": "transher.models.seek:SEEK",
 }
+# Those that are tried on a graph when nobody names one: distances, and dot products. The first of each is tried always.
+TRIED_DISTANCES, TRIED_PRODUCTS = (DEFAULT_MODEL, "rotate"), ("complex", "distmult")
 RULES = "rules"  # no model with weights: logical rules, which are mined
 BLEND = "blend"  # nor this: runs of whichever kind, blended
+CHOICE = "choice"  # nor this: models that are tried, trained and blended, until they are a blend
 _SCORERS = {RULES: "transher.rules:Rules", BLEND: "transher.blending:Blend"}
 _EXTENSIONS = Extensions("model", "transher.models", BUILT_IN)
 
@@ -60,6 +63,8 @@ def model_class(name: str) -> type[Model]:
         raise UsageError(f"'{RULES}' are mined, and have no settings of a model with weights: use a model instead.")
     if name == BLEND:
         raise UsageError(f"a '{BLEND}' is made of finished runs: transher blend RUN RUN --out NEW.")
+    if name == CHOICE:
+        raise UsageError(f"a '{CHOICE}' is what `transher train GRAPH` makes without a model: leave the model out.")
     found = _EXTENSIONS.find(name)
     if not (isinstance(found, type) and issubclass(found, Model)):
         raise UsageError(f"'{name}' is not a model: it must be a class that inherits from transher.models.Model.")

@@ -4,36 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from transher.deadline import slices
+from transher.devices import Place
 from transher.graph.graph import Side
 from transher.kernels import Chunk, Known
 from transher.models.model import Asked, Model, Query
 from transher.scorer import SCORES, Scorer, asked_columns, distinct_queries
 
 # Candidate rows, and the scores of one chunk of candidates: 16 MB each.
-_CHUNK = 1 << 22
+CHUNK = 1 << 22
 # Rows of the candidates of their own that some queries have: 32 MB.
 _OWN = 1 << 23
 # A query is repeated beside each of its own candidates; some 2 MB of that at a time stay in the processor's cache.
-_PAIRED = 1 << 19
+PAIRED = 1 << 19
 _TRIPLES = 1 << 12  # scored at a time
-_TOGETHER = 16  # triples that torch computes alike
+TOGETHER = 16  # triples that torch computes alike
+
+
+class Held(NamedTuple):
+    """The tables that scores are computed from, and the device that computes them. Entities may lie elsewhere, and are
+    then copied to it chunk by chunk."""
+
+    entities: Tensor
+    relations: Tensor
+    device: torch.device
+    seen: bool  # whether entities are as the score sees them
 
 
 @dataclass(frozen=True, repr=False)
 class Embeddings(Scorer):
     """`entity_weights`: (entities, d) raw rows; `relation_weights`: (relations, w) raw rows, twice as many with
-    reciprocal relations, where (?, r, t) is asked as (t, r⁻¹, ?) and r⁻¹ has the row `relations + r`."""
+    reciprocal relations, where (?, r, t) is asked as (t, r⁻¹, ?) and r⁻¹ has the row `relations + r`.
+
+    Ids come from the CPU and scores go there, whatever computes them."""
 
     model: Model
     entity_weights: Tensor
     relation_weights: Tensor
     reciprocal: bool = False
     seen_rows: Tensor | None = None  # entity rows as the score sees them, once `prepared`
+    held: Held | None = None  # where scores are computed from other tables than the weights, once `on` a device
 
     def __repr__(self) -> str:
         shapes = (f"{tuple(weights.shape)}" for weights in (self.entity_weights, self.relation_weights))
@@ -56,6 +71,49 @@ class Embeddings(Scorer):
         rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
         return self.model.query(self.rows(anchors), self.relation_weights[rows], side)
 
+    def on(self, place: Place) -> Embeddings:
+        """The same scores, computed on a device, from tables that lie where `place` says."""
+        if place.device == self.entity_weights.device:
+            return self
+        tables = self.entity_weights.to(place.home), self.relation_weights.to(place.device)
+        return replace(self, seen_rows=None, held=Held(*tables, place.device, seen=False))
+
+    @property
+    def nbytes(self) -> int:
+        """Of both tables."""
+        return self.entity_weights.nbytes + self.relation_weights.nbytes
+
+    @property
+    def device(self) -> torch.device:
+        """What computes scores."""
+        return self._tables.device
+
+    @property
+    def _tables(self) -> Held:
+        if self.held is not None:
+            return self.held
+        seen = self.seen_rows is not None
+        entities = self.entity_weights if self.seen_rows is None else self.seen_rows
+        return Held(entities, self.relation_weights, self.entity_weights.device, seen)
+
+    def _rows(self, ids: Tensor | slice) -> Tensor:
+        """As `rows`, on the device that computes."""
+        tables = self._tables
+        at = ids.to(tables.entities.device) if isinstance(ids, Tensor) else ids
+        rows = tables.entities[at].to(tables.device)
+        return rows if tables.seen else self.model.entities(rows)
+
+    def _query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
+        """As `query`, on the device that computes."""
+        rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
+        table = self._tables.relations
+        return self.model.query(self._rows(anchors), table[rows.to(table.device)], side)
+
+    def _chunks(self, width: int = 0) -> Iterator[Chunk]:
+        """As `chunks`, on the device that computes."""
+        for part in slices(self.entity_count, max(1, CHUNK // max(width, self.model.entity_width))):
+            yield part.start, self._rows(part)
+
     def rows(self, ids: Tensor | slice = slice(None)) -> Tensor:
         """Entity rows as the score sees them, (N, d). Asking for all at once copies the table, unless prepared."""
         if self.seen_rows is not None:
@@ -66,8 +124,13 @@ class Embeddings(Scorer):
     def prepared(self) -> Embeddings:
         """The same scores for a server: a second table holds the entities as they are seen, so that a query reads it
         once and computes nothing else."""
-        if self.seen_rows is not None or type(self.model).entities is Model.entities:
+        if self._tables.seen or type(self.model).entities is Model.entities:
             return self
+        if self.held is not None:
+            entities = torch.empty_like(self.held.entities)
+            for start, rows in self._chunks():
+                entities[start : start + len(rows)] = rows
+            return replace(self, held=self.held._replace(entities=entities, seen=True))
         seen = torch.empty_like(self.entity_weights, memory_format=torch.contiguous_format)
         for start, rows in self.chunks():
             seen[start : start + len(rows)] = rows
@@ -76,17 +139,17 @@ class Embeddings(Scorer):
     def chunks(self, width: int = 0) -> Iterator[Chunk]:
         """All entities in order, as (first id, seen rows); a chunk has some 4 million numbers in rows of d or `width`,
         whichever is more."""
-        for part in slices(self.entity_count, max(1, _CHUNK // max(width, self.model.entity_width))):
+        for part in slices(self.entity_count, max(1, CHUNK // max(width, self.model.entity_width))):
             yield part.start, self.rows(part)
 
     @torch.no_grad()
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         """As in Scorer; candidates go by in chunks."""
-        query = self.query(anchors, relations, side)
+        query = self._query(anchors, relations, side)
         count = self.entity_count if candidates is None else len(candidates)
         scores = torch.empty(len(anchors), count)
-        for part in slices(count, max(1, _CHUNK // max(len(anchors), self.model.entity_width))):
-            scores[:, part] = self.model.cross(query, self.rows(part if candidates is None else candidates[part]))
+        for part in slices(count, max(1, CHUNK // max(len(anchors), self.model.entity_width))):
+            scores[:, part] = self.model.cross(query, self._rows(part if candidates is None else candidates[part]))
         return scores
 
     @torch.no_grad()
@@ -96,8 +159,8 @@ class Embeddings(Scorer):
         size = max(1, _OWN // max(1, candidates.shape[1] * self.model.entity_width))
         for part in slices(len(scores), size):
             distinct, own = torch.unique(candidates[part], return_inverse=True)
-            query = self.query(anchors[part], relations[part], side)
-            scores[part] = _score_own(self.model, query, self.rows(distinct), own)
+            query = self._query(anchors[part], relations[part], side)
+            scores[part] = _score_own(self.model, query, self._rows(distinct), own.to(query[0].device)).cpu()
         return scores
 
     @torch.no_grad()
@@ -105,11 +168,11 @@ class Embeddings(Scorer):
         """As in Scorer."""
         # Torch computes the last few rows of a batch in another way than the others (HolE, TransR). With rows added at
         # the end, the score of a triple has the same bits in any batch.
-        padded = torch.cat([triples, triples[:1].expand(-len(triples) % _TOGETHER, 3)]).long()
+        padded = torch.cat([triples, triples[:1].expand(-len(triples) % TOGETHER, 3)]).long()
         scores = torch.empty(len(padded))
         for part in slices(len(padded), _TRIPLES):
             anchors, relations, answers = asked_columns(padded[part], side)
-            scores[part] = self.model.pairs(self.query(anchors, relations, side), self.rows(answers))
+            scores[part] = self.model.pairs(self._query(anchors, relations, side), self._rows(answers)).cpu()
         return scores[: len(triples)]
 
     @property
@@ -123,8 +186,10 @@ class Embeddings(Scorer):
         self, anchors: Tensor, relations: Tensor, side: Side, count: int, excluded: Known | None = None
     ) -> tuple[Tensor, Tensor]:
         """As in Scorer; the table of entities goes by in chunks."""
-        query = self.query(anchors, relations, side)
-        return self.model.best(query, self.chunks(), count, excluded or Known.none(len(anchors)))
+        query = self._query(anchors, relations, side)
+        hidden = (excluded or Known.none(len(anchors))).to(self._tables.device)
+        scores, ids = self.model.best(query, self._chunks(), count, hidden)
+        return scores.cpu(), ids.cpu()
 
     @torch.no_grad()
     def count_better(
@@ -132,9 +197,12 @@ class Embeddings(Scorer):
     ) -> tuple[Tensor, Tensor]:
         """As in Scorer, by the model's own way of counting."""
         queries, query_of, known = distinct_queries(anchors, relations, known)
-        asked = Asked(query_of, answers, self.rows(answers))
+        device = self._tables.device
+        asked = Asked(query_of.to(device), answers.to(device), self._rows(answers))
         width = len(queries[0]) if self.model.holds_scores else 0
-        return self.model.count_better(self.query(*queries, side), asked, self.chunks(width), known)
+        query = self._query(*queries, side)
+        better, tied = self.model.count_better(query, asked, self._chunks(width), known.to(device))
+        return better.cpu(), tied.cpu()
 
 
 def embeddings_of(scorer: Scorer) -> Embeddings | None:
@@ -154,8 +222,8 @@ def _score_own(model: Model, query: Query, rows: Tensor, own: Tensor) -> Tensor:
     width = max(part.shape[1] for part in query)
     # A query as wide as a matrix (TransR) costs too much to repeat, and is crossed with its candidates instead.
     score, width = (_crossed, width) if width > 8 * rows.shape[1] else (_repeated, rows.shape[1])
-    scores = torch.empty(own.shape)
-    for part in slices(len(own), max(1, _PAIRED // max(1, own.shape[1] * width))):
+    scores = rows.new_empty(own.shape)
+    for part in slices(len(own), max(1, PAIRED // max(1, own.shape[1] * width))):
         scores[part] = score(model, tuple(values[part] for values in query), rows, own[part])
     return scores
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -13,7 +12,7 @@ from transher import kernels
 from transher.graph.graph import Side
 from transher.kernels import Chunk, Known, Positions, native
 from transher.models.model import Asked, Model, Query
-from transher.scorer import refuse_nan
+from transher.scorer import known_answers, refuse_nan
 
 
 class ScaledL1Model(Model):
@@ -46,10 +45,7 @@ class ScaledL1Model(Model):
         own = Known(known.starts[asked.query], known.ends[asked.query], known.ids)
         better, tied = kernels.scaled_l1_count(q, s, limits, chunks, own)
         # An answer that is not among the known ones has been met as a candidate, and ties with itself.
-        queries, ids = own.pairs()
-        is_known = torch.zeros(len(q), dtype=torch.bool)
-        is_known[queries[ids == asked.ids[queries]]] = True
-        return better, tied - (~is_known).long()
+        return better, tied - (~known_answers(known, asked.query, asked.ids)).long()
 
     def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
         """As in Model, by distance."""

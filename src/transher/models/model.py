@@ -118,10 +118,10 @@ class Model(ABC):
         run = kernels.run_length(len(anchors), pools)
         own = run == 1
         # All rows at once: for every time that rows are taken, a backward pass fills a gradient of all of `seen`. And
-        # index_select, not seen[…]: its backward adds rows in order, so that a training repeats to the bit.
+        # not seen[…], whose backward adds rows in any order: a training repeats to the bit.
         places = [anchors, answers, *([] if own else [negatives.reshape(-1)])]
-        rows = seen.index_select(0, torch.cat(places)).split([len(part) for part in places])
-        query = self.query(rows[0], relation_rows.index_select(0, relations), side)
+        rows = kernels.take_rows(seen, torch.cat(places)).split([len(part) for part in places])
+        query = self.query(rows[0], kernels.take_rows(relation_rows, relations), side)
         if keep is not None:
             query = drop(query, keep)
         positive = self.pairs(query, rows[1])
@@ -151,8 +151,8 @@ class Model(ABC):
     def best(self, query: Query, chunks: Iterable[Chunk], size: int, excluded: Known) -> tuple[Tensor, Tensor]:
         """The `size` best candidates of each query that are not excluded: scores and ids, both (B, size), best first,
         of equal scores the lower id first; places beyond the last candidate hold −∞ and −1."""
-        count, last = len(query[0]), torch.iinfo(torch.int64).max
-        scores, ids = torch.full((count, size), -torch.inf), torch.full((count, size), last)
+        shape, last, device = (len(query[0]), size), torch.iinfo(torch.int64).max, query[0].device
+        scores, ids = torch.full(shape, -torch.inf, device=device), torch.full(shape, last, device=device)
         for first, candidates in chunks:
             scores, ids = kernels.merge_best(self.cross(query, candidates), first, excluded, scores, ids)
         return scores, ids.masked_fill(ids == last, -1)

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from transher import kernels
 from transher.graph.graph import Side
-from transher.kernels import Positions, native
+from transher.kernels import Positions
+from transher.kernels.choice import chosen_for
 from transher.models.model import Model, Part, Query, complex_moduli, complex_product
 
 
@@ -51,12 +52,12 @@ class RotatE(Model):
         side: Side,
         keep: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """As in Model; the native kernel reads the rows of any pools, one for all or one each, where they lie."""
-        if not native.serves(entity_rows):
+        """As in Model; a back end's kernel reads the rows of any pools, one for all or one each, where they lie."""
+        if chosen_for(entity_rows) is None:
             return super().batch_scores(entity_rows, relation_rows, positions, side, keep)
         anchors, relations, answers, negatives = positions
-        rows = entity_rows.index_select(0, torch.cat([anchors, answers]))
-        query = self.query(rows[: len(anchors)], relation_rows.index_select(0, relations), side)
+        rows = kernels.take_rows(entity_rows, torch.cat([anchors, answers]))
+        query = self.query(rows[: len(anchors)], kernels.take_rows(relation_rows, relations), side)
         distances = kernels.complex_modulus_pools(query[0], entity_rows, negatives)
         return self.pairs(query, rows[len(anchors) :]), self.gamma - distances
 

@@ -63,6 +63,10 @@ class Rules(Scorer):
         triples = np.stack([heads, relations, index.answers], axis=1).reshape(-1, 3)
         self._index = RuleIndex(Steps(triples, trained.entity_count, trained.relation_count), rows)
 
+    def __reduce__(self) -> tuple[type[Rules], tuple[Rows, KnownTriples, NDArray[np.int32]]]:
+        """For other processes: the index is native, and made anew."""
+        return Rules, (self.rows, self._trained, self.together)
+
     @property
     def entity_count(self) -> int:
         return self._trained.entity_count

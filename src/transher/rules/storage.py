@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from pydantic import BaseModel, NonNegativeInt, ValidationError
 
 from transher.errors import InputError
-from transher.files import replacing
+from transher.files import first_fault, replacing
 from transher.graph.known import KnownTriples
 from transher.kernels.rules import TOGETHER, Column, Rows, confidences
 from transher.rules.mining import Mining, Place
@@ -23,6 +24,26 @@ RULES_FILE, MINING_FILE = "rules.parquet", "mining.parquet"
 _FORMAT = 1
 _NAMES = [column.name.lower() for column in Column]
 _REMEDY = "It was cut short or changed after it was written: take a copy or mine again."
+
+
+class _Place(BaseModel):
+    """A `Place`, but for what was counted, which lies in a file of its own."""
+
+    blocks: NonNegativeInt
+    constants: NonNegativeInt
+    round: NonNegativeInt
+    bodies: NonNegativeInt
+    finished: bool
+    seconds: float
+
+
+class _Described(BaseModel):
+    format: int
+    entities: NonNegativeInt
+    relations: NonNegativeInt
+    together: list[int]
+    seed: NonNegativeInt
+    place: _Place
 
 
 def save_rules(folder: Path, rules: Rules, place: Place, seed: int) -> None:
@@ -59,7 +80,7 @@ def load_rules(folder: Path, trained: KnownTriples) -> Rules:
     """The rules of a folder, for the triples that they were mined in."""
     rows, described = _read_rules(folder, trained)
     try:
-        together = np.array(described["together"], dtype=np.int32)
+        together = np.array(described.together, dtype=np.int32)
         if together.shape != (trained.relation_count,) or not ((together >= 1) & (together <= TOGETHER)).all():
             raise ValueError("not a number of rules for each relation")
         return Rules(rows, trained, together)
@@ -74,19 +95,21 @@ def load_mining(folder: Path, trained: KnownTriples, seed: int) -> Mining:
     rows, described = _read_rules(folder, trained)
     table = _table(folder / MINING_FILE, {"body", "round"})
     try:
-        place = Place(**described["place"])
+        place = Place(**described.place.model_dump())
+        if (table["body"].type, table["round"].type) != (pa.int64(), pa.int32()):
+            raise ValueError("what was counted is not in whole numbers")
         bodies, rounds = table["body"].to_numpy(), table["round"].to_numpy()
         place.counted = [bodies[rounds == number] for number in range(place.round)]
-        return Mining(trained, seed=int(described["seed"]), rules=rows, place=place)
+        return Mining(trained, seed=described.seed, rules=rows, place=place)
     except (KeyError, TypeError, ValueError) as error:
         raise InputError(f"cannot be resumed: {error}.", file=folder / RULES_FILE, remedy=_REMEDY) from None
 
 
-def _read_rules(folder: Path, trained: KnownTriples) -> tuple[Rows, dict[str, Any]]:
+def _read_rules(folder: Path, trained: KnownTriples) -> tuple[Rows, _Described]:
     path = folder / RULES_FILE
     table = _table(path, set(_NAMES))
     described = _described(table, path)
-    sizes = described.get("entities"), described.get("relations")
+    sizes = described.entities, described.relations
     if sizes != (trained.entity_count, trained.relation_count):
         raise InputError(
             f"is of a graph with {sizes[0]} entities and {sizes[1]} relations, and this one has "
@@ -106,21 +129,20 @@ def _table(path: Path, wanted: set[str]) -> pa.Table:
         raise InputError("there is no such file.", file=path, remedy="The mining left no rules: start it again.")
     try:
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"is not a Parquet file ({error}).", file=path, remedy=_REMEDY) from None
     if missing := sorted(wanted - set(table.column_names)):
         raise InputError(f"has no column '{missing[0]}'.", file=path, remedy=_REMEDY)
     return table
 
 
-def _described(table: pa.Table, path: Path) -> dict[str, Any]:
+def _described(table: pa.Table, path: Path) -> _Described:
     try:
-        described: dict[str, Any] = json.loads((table.schema.metadata or {})[b"transher"])
-        found = described["format"]
-    except (KeyError, ValueError, TypeError):
-        raise InputError("holds no rules of transher.", file=path, remedy=_REMEDY) from None
-    if found != _FORMAT:
-        raise InputError(f"has format {found}, and this version of transher reads {_FORMAT}.", file=path)
+        described = _Described.model_validate_json((table.schema.metadata or {}).get(b"transher", b""))
+    except ValidationError as error:
+        raise InputError(f"holds no rules of transher ({first_fault(error)}).", file=path, remedy=_REMEDY) from None
+    if described.format != _FORMAT:
+        raise InputError(f"has format {described.format}, and this version of transher reads {_FORMAT}.", file=path)
     return described
 
 

@@ -17,6 +17,7 @@ from transher.graph.loading import load_graph
 from transher.graph.readers import read_triples
 from transher.models.catalogue import DEFAULT_MODEL, RULES
 from transher.training.blend_recipe import BlendRecipe
+from transher.training.choice_recipe import ChoiceRecipe, ChoiceSettings, can_choose, default_minutes
 from transher.training.defaults import default_recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
 
@@ -42,12 +43,16 @@ def recipe_from(
     model: str | None = None,
     settings: Settings | None = None,
     recipe: AnyRecipe | str | Path | None = None,
+    minutes: float | None = None,
+    *,
+    alone: bool = True,
 ) -> AnyRecipe:
-    """The recipe that is given, or else the one that suits the graph and the model, with `settings` put in."""
+    """The recipe that is given, or else the one that suits the graph and the model, with `settings` put in; a choice
+    where nothing is given and one process is `alone`. minutes: of a choice, or of mining."""
     given = () if settings is None else settings if isinstance(settings, Mapping | str) else list(settings)
     chosen: AnyRecipe
     if recipe is None:
-        chosen = RuleRecipe() if model == RULES else default_recipe(graph, model or DEFAULT_MODEL)
+        chosen = _default(graph, model, alone and not given)
     else:
         chosen = load_recipe(recipe) if isinstance(recipe, str | Path) else recipe
         if model is not None and model != chosen.model.name:
@@ -56,7 +61,29 @@ def recipe_from(
             )
     if isinstance(chosen, BlendRecipe):
         raise UsageError("a blend is made of finished runs and not trained: transher blend RUN RUN --out NEW.")
-    changed = chosen.with_settings(given)
+    changed = _within(chosen, minutes).with_settings(given)
     if model is not None and changed.model.name != model:
         raise UsageError(f"model={model!r} contradicts settings, where model.name is {changed.model.name!r}.")
     return changed
+
+
+def _default(graph: Graph, model: str | None, may_choose: bool) -> AnyRecipe:
+    if model == RULES:
+        return RuleRecipe()
+    if model is None and may_choose and can_choose(graph):
+        return ChoiceRecipe(choice=ChoiceSettings(minutes=default_minutes(graph)))
+    return default_recipe(graph, model or DEFAULT_MODEL)
+
+
+def _within(recipe: AnyRecipe, minutes: float | None) -> AnyRecipe:
+    """The recipe with as many minutes."""
+    if minutes is None:
+        return recipe
+    if isinstance(recipe, ChoiceRecipe):
+        return recipe.with_settings({"choice.minutes": minutes})
+    if isinstance(recipe, RuleRecipe):
+        return recipe.with_settings({"mining.minutes": minutes})
+    raise UsageError(
+        f"minutes are for a training that chooses its models, and for rules: {recipe.model.name} takes as many steps "
+        "as training.steps says."
+    )

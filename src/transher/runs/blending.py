@@ -7,22 +7,16 @@ whole run in a folder of its own, so that it can be asked alone, updated, and bl
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from transher.blending import fit_blend
-from transher.blending.storage import save_weights
 from transher.errors import UsageError
-from transher.evaluation import evaluate
-from transher.files import sha256
 from transher.graph.graph import Graph
-from transher.runs.folder import member_folders, new_folder, read_recipe, read_scorer, scorer_file, write_start
-from transher.runs.manifest import read_manifest
+from transher.runs.folder import member_folders, new_folder, write_start
 from transher.runs.run import Run, load
 from transher.runs.train import conclude
+from transher.runs.weighing import weigh
 from transher.training.blend_recipe import BlendRecipe, BlendSettings
-from transher.training.history import History
 from transher.training.watcher import Watcher
 
 _LEFT_OUT = shutil.ignore_patterns(".*", "tensorboard")
@@ -53,27 +47,10 @@ def blend_members(
         write_start(filling, graph, recipe)
         if before is not None:
             before(filling)
-        folders = member_folders(filling, recipe)
-        for number, folder in enumerate(folders):
+        for number, folder in enumerate(member_folders(filling, recipe)):
             make(number, folder)
-        recipes = [read_recipe(folder) for folder in folders]
-        scorers = [read_scorer(folder, own, graph) for folder, own in zip(folders, recipes, strict=True)]
-        watcher.noticed(f"Fitting the weights of {count} members on {len(graph.valid):,} validation triples.")
-        start = time.perf_counter()
-        blended = fit_blend(scorers, graph)
-        files = [scorer_file(folder, own) for folder, own in zip(folders, recipes, strict=True)]
-        save_weights(filling, blended.weights, [sha256(file) for file in files])
-        members = [
-            {"recipe": own.model_dump(), "cost": manifest["cost"], "threads": manifest["machine"]["threads"]}
-            for own, manifest in zip(recipes, map(read_manifest, folders), strict=True)
-            if manifest is not None
-        ]
-        seconds = sum(member["cost"]["seconds"] for member in members) + time.perf_counter() - start
-        history = History(filling, 0)
-        mrr = evaluate(blended, graph, "valid").overall.mrr
-        history.add("validation", 0, mrr=mrr, seconds=seconds)
-        history.close()
-        conclude(filling, recipe, graph, {"seconds": seconds}, members, watcher)
+        cost, members = weigh(filling, graph, recipe, watcher)
+        conclude(filling, recipe, graph, cost, members, watcher)
     return load(out)
 
 

@@ -6,6 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import torch
+
+from transher import devices
 from transher.blending import Blend
 from transher.blending.storage import BLEND_FILE, load_weights
 from transher.errors import InputError, TransherError, UsageError
@@ -15,11 +18,14 @@ from transher.graph.storage import save_graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.rules.storage import RULES_FILE, load_rules
+from transher.runs.sharded import is_sharded, sharded_scorer
 from transher.scorer import Scorer
 from transher.training.blend_recipe import BlendRecipe
-from transher.training.checkpoints import MODEL_FILE, read_tensors
+from transher.training.checkpoints import MODEL_FILE, read_tensors, refuse_not_finite
+from transher.training.choice_recipe import ChoiceRecipe
 from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe, load_recipe
+from transher.training.shard_files import MODEL_POINTER
 
 RECIPE_FILE, GRAPH_FOLDER, MANIFEST_FILE = "recipe.toml", "graph", "manifest.json"
 MEMBERS_FOLDER = "members"  # of a blend: a whole run in each of the folders 1, 2, …
@@ -66,6 +72,8 @@ def read_recipe(folder: Path) -> AnyRecipe:
 
 def scorer_file(folder: Path, recipe: AnyRecipe) -> Path:
     """What a run answers from."""
+    if isinstance(recipe, Recipe) and is_sharded(folder):
+        return folder / MODEL_POINTER
     names: dict[type[AnyRecipe], str] = {Recipe: MODEL_FILE, RuleRecipe: RULES_FILE, BlendRecipe: BLEND_FILE}
     return folder / names[type(recipe)]
 
@@ -89,13 +97,20 @@ def read_scorer(folder: Path, recipe: AnyRecipe, graph: Graph) -> Scorer:
     if isinstance(recipe, BlendRecipe):
         members = [read_scorer(member, read_recipe(member), graph) for member in member_folders(folder, recipe)]
         return Blend(members, load_weights(folder, len(members), len(graph.relations)))
+    if isinstance(recipe, ChoiceRecipe):
+        raise TransherError(
+            f"{folder} has nothing to answer by yet: its models are still being chosen. "
+            f"Resume with: transher train --out {folder} --resume"
+        )
     return load_rules(folder, graph.trained) if isinstance(recipe, RuleRecipe) else _embeddings(folder, recipe, graph)
 
 
-def _embeddings(folder: Path, recipe: Recipe, graph: Graph) -> Embeddings:
+def _embeddings(folder: Path, recipe: Recipe, graph: Graph) -> Scorer:
+    relation_rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
+    if is_sharded(folder):
+        return sharded_scorer(folder, recipe, {"entities": len(graph.entities), "relations": relation_rows})
     tensors, _ = read_tensors(folder / MODEL_FILE)
     model = build_model(recipe.model)
-    relation_rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
     expected = {
         "entities": (len(graph.entities), model.entity_width),
         "relations": (relation_rows, model.relation_width),
@@ -104,4 +119,8 @@ def _embeddings(folder: Path, recipe: Recipe, graph: Graph) -> Embeddings:
         if name not in tensors or tuple(tensors[name].shape) != shape:
             found = tuple(tensors[name].shape) if name in tensors else "nothing"
             raise InputError(f"has {found} for {name}, where recipe and graph say {shape}.", file=folder / MODEL_FILE)
-    return Embeddings(model, tensors["entities"], tensors["relations"], recipe.model.reciprocal)
+        if tensors[name].dtype != torch.float32:
+            raise InputError(f"has {tensors[name].dtype} for {name}, and not float32.", file=folder / MODEL_FILE)
+    refuse_not_finite(tensors, folder / MODEL_FILE)
+    embeddings = Embeddings(model, tensors["entities"], tensors["relations"], recipe.model.reciprocal)
+    return embeddings.on(devices.place(devices.find(recipe.training.device), embeddings.nbytes))

@@ -53,7 +53,7 @@ def fitted_judge(
     """Fit the judge of a run on its validation triples, or on facts that came `later`, and `keep` it in its folder.
     lenient: a folder that cannot be written to is no error. training: how many seconds that took."""
     watcher = watcher or Watcher()
-    later = _kept_later(folder) if later is None else later
+    later = _kept_later(folder, graph) if later is None else later
     if later is None and not len(graph.valid):
         return None
     rules = rules_of(scorer) or _kept_rules(folder, graph)
@@ -73,14 +73,20 @@ def save_later(folder: Path, later: Triples) -> None:
         pq.write_table(pa.table(dict(zip(_COLUMNS, later.astype(np.int32).T, strict=True))), file)
 
 
-def _kept_later(folder: Path) -> Triples | None:
+def _kept_later(folder: Path, graph: Graph) -> Triples | None:
     path = folder / LATER_FILE
     if not path.is_file():
         return None
     try:
         table = pq.read_table(path, columns=list(_COLUMNS))
-        return np.stack([table[name].to_numpy().astype(np.int32) for name in _COLUMNS], 1)
-    except (pa.ArrowException, OSError) as error:
+        if any(table[name].null_count or table[name].type != pa.int32() for name in _COLUMNS):
+            raise ValueError("a column is not of ids")
+        triples = np.stack([table[name].to_numpy() for name in _COLUMNS], 1)
+        sizes = len(graph.entities), len(graph.relations), len(graph.entities)
+        if not ((triples >= 0) & (triples < sizes)).all():
+            raise ValueError("an id is not of this graph")
+        return triples
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         remedy = "Delete it, and give the facts again: transher calibrate RUN --later FACTS."
         raise InputError(f"cannot be read as later facts ({error}).", file=path, remedy=remedy) from None
 

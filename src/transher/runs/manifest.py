@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired
 
 import torch
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
 from transher.answering.storage import JUDGE_FILE, LEVELS_FILE
 from transher.errors import InputError
-from transher.files import sha256, write_json
+from transher.files import read_json, sha256, write_json
 from transher.models.catalogue import provenance as model_provenance
 from transher.runs.folder import MANIFEST_FILE
 from transher.training.checkpoints import STATE_FILE
@@ -22,6 +23,33 @@ from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.versions import version_of
 
 FORMAT = 1
+
+
+class _Machine(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    threads: int
+
+
+class _Member(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    recipe: dict[str, Any]
+    cost: dict[str, float]
+
+
+class _Manifest(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    format: int
+    versions: dict[str, str | None]
+    machine: _Machine
+    cost: dict[str, float]
+    members: NotRequired[list[_Member]]
+    files: dict[str, str]
+
+
+_SCHEMA = TypeAdapter(_Manifest)
 
 
 def write_manifest(
@@ -57,7 +85,12 @@ def write_manifest(
 def _is_listed(path: Path) -> bool:
     """Whether a file must stay as it is. A judge may be fitted anew, and has checks of its own."""
     replaced = path.name in (JUDGE_FILE, LEVELS_FILE)
-    return path.parts[0] not in ("tensorboard", MANIFEST_FILE) and not replaced and not path.name.startswith(".")
+    # The parts of a sharded run have their hashes in its pointers.
+    return (
+        path.parts[0] not in ("tensorboard", "model", "checkpoint", MANIFEST_FILE)
+        and not replaced
+        and not path.name.startswith(".")
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
@@ -66,16 +99,13 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST_FILE
     if not path.exists():
         return None
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text("utf-8"))
-        found, files = manifest["format"], manifest["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError(
-            f"is not a manifest ({error}).", file=path, remedy="Take a copy of the run, or train again."
-        ) from None
-    if found != FORMAT:
-        raise InputError(f"has format {found}, and this version of transher reads {FORMAT}.", file=path)
-    for name, digest in files.items():
+    read = read_json(path, _SCHEMA, "a manifest", "Take a copy of the run, or train again.")
+    manifest: dict[str, Any] = {**read}
+    if manifest["format"] != FORMAT:
+        raise InputError(f"has format {manifest['format']}, and this version of transher reads {FORMAT}.", file=path)
+    for name, digest in manifest["files"].items():
+        if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
+            raise InputError(f"lists {name!r}, which is no file of a run.", file=path, remedy="Take a copy of the run.")
         if not (folder / name).is_file():
             raise InputError(
                 "is missing, though the manifest lists it.", file=folder / name, remedy="Copy the whole run."

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import TypeAdapter, ValidationError
 
+from transher.errors import InputError
 from transher.evaluation.ranking import rank
-from transher.files import write_json
+from transher.files import first_fault, read_json, write_json
 from transher.graph.graph import Graph
 from transher.graph.growing import Growth
 from transher.models.embeddings import embeddings_of
@@ -43,6 +44,10 @@ class UpdateReport:
         return asdict(self)
 
 
+_REPORT = TypeAdapter(UpdateReport)
+_REMEDY = "It was changed after it was written: start the update again, into a new folder."
+
+
 def keep_before(folder: Path, graph: Graph, scorer: Scorer, growth: Growth) -> None:
     """Write what the report will need of the run before, so that an update that is killed needs nothing else."""
     embeddings = embeddings_of(scorer)
@@ -72,6 +77,8 @@ def report_movement(folder: Path, graph: Graph, scorer: Scorer, steps: int) -> N
     if "ranks" in before:
         old = before["ranks"].numpy()
         new = rank(scorer, graph.test, graph.known).realistic
+        if old.shape != new.shape:
+            raise InputError(f"has {old.shape} ranks, and {new.shape} are asked for.", file=path, remedy=_REMEDY)
         moved = {
             "mrr_before": float((1 / old).mean()),
             "mrr_after": float((1 / new).mean()),
@@ -80,7 +87,11 @@ def report_movement(folder: Path, graph: Graph, scorer: Scorer, steps: int) -> N
             "equal": float((new == old).mean()),
             "median_shift": float(np.median(np.abs(np.log2(new / old)))),
         }
-    report = UpdateReport(**joined, steps=steps, row_similarity=similarity, queries=2 * len(graph.test), **moved)
+    said = {**joined, "steps": steps, "row_similarity": similarity, "queries": 2 * len(graph.test), **moved}
+    try:
+        report = _REPORT.validate_python(said)
+    except ValidationError as error:
+        raise InputError(f"does not say what joined ({first_fault(error)}).", file=path, remedy=_REMEDY) from None
     write_json(folder / UPDATE_FILE, report.to_dict())
     path.unlink()
 
@@ -88,4 +99,5 @@ def report_movement(folder: Path, graph: Graph, scorer: Scorer, steps: int) -> N
 def read_movement(folder: Path) -> UpdateReport | None:
     """The report of a finished update; None for a run that is none."""
     path = folder / UPDATE_FILE
-    return UpdateReport(**json.loads(path.read_text("utf-8"))) if path.is_file() else None
+    remedy = "Delete it to do without: nothing is answered from it."
+    return read_json(path, _REPORT, "the report of an update", remedy) if path.is_file() else None

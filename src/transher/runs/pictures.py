@@ -28,10 +28,10 @@ def plot_history(history: pd.DataFrame, title: str, axes: Axes | None = None) ->
     reports, validations = (history[history["kind"] == kind] for kind in ("report", "validation"))
     axes.set(title=title, xlabel="step")
     axes.set_ylabel("training loss", color=_LOSS_COLOUR)
-    if len(reports):
+    if len(reports) and "loss" in reports:  # rules have none
         axes.plot(reports["step"], reports["loss"], color=_LOSS_COLOUR)
         axes.set_yscale("log")
-    if len(validations):
+    if len(validations) and "mrr" in validations:
         right = axes.twinx()
         right.plot(validations["step"], validations["mrr"], color=_MRR_COLOUR, marker="o", markersize=4)
         right.set_ylabel("validation MRR", color=_MRR_COLOUR)

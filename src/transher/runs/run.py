@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 
 from transher.answering.answers import Answering, WhatIsKnown
@@ -27,14 +27,16 @@ from transher.answering.reading import Earlier
 from transher.answering.trials import CalibrationReport, report_calibration
 from transher.errors import UsageError
 from transher.evaluation import Comparison, Evaluation, evaluate
+from transher.evaluation.protocol import KEPT_METRICS
 from transher.evaluation.ranks import Progress, Ranks
-from transher.files import alone, sha256, writing
+from transher.files import alone, read_json, sha256, writing
 from transher.graph.graph import Graph, Split
 from transher.graph.notebook import html_summary
 from transher.graph.options import ChosenColumns
 from transher.graph.storage import load_graph_folder
 from transher.graph.vocabulary import Vocabulary
 from transher.models.embeddings import Embeddings, embeddings_of
+from transher.models.sharded import Lead, ShardedEmbeddings
 from transher.rules import rules_of
 from transher.runs.arguments import AnyTriples, ids_of
 from transher.runs.compare import compare
@@ -57,6 +59,7 @@ from transher.runs.movement import UpdateReport, read_movement
 from transher.runs.pictures import plot_history
 from transher.runs.questions import answer_ids, answer_table
 from transher.runs.scoring import Unknown, as_frame, score_blocks, score_frame
+from transher.runs.verdicts import VERDICTS, Verdict, mark, marked, read_verdicts, verdict_frame
 from transher.scorer import Scorer
 from transher.training.blend_recipe import BlendRecipe
 from transher.training.recipe import Recipe
@@ -113,9 +116,16 @@ class Run:
     def title(self) -> str:
         """What it answers by, as tables and pictures call it."""
         names = [
-            part.model.title if isinstance(part, Embeddings) else type(part).__name__ for part in self.scorer.parts
+            part.model.title if isinstance(part, Embeddings | ShardedEmbeddings | Lead) else type(part).__name__
+            for part in self.scorer.parts
         ]
         return " + ".join(dict.fromkeys(names))
+
+    @property
+    def device(self) -> torch.device:
+        """What computes the scores of its embeddings; the CPU where it has none."""
+        found = embeddings_of(self.scorer)
+        return torch.device("cpu") if found is None else found.device
 
     @property
     def _made_of(self) -> str:
@@ -150,14 +160,19 @@ class Run:
         """The metrics that the training measured on the test triples at its end, as `Evaluation.to_dict` gives them;
         None if there were no test triples, or no end yet."""
         path = self.folder / EVALUATION_FILE
-        return json.loads(path.read_text("utf-8")) if path.is_file() else None
+        if not path.is_file():
+            return None
+        remedy = "Delete it to do without: `transher evaluate` measures again."
+        kept = read_json(path, KEPT_METRICS, "an evaluation", remedy)
+        return {**kept}
 
     def kept_evaluation(self) -> Evaluation | None:
         """The evaluation of the test triples from the ranks that the training kept at its end; None if it kept none."""
         metrics, path = self.kept_metrics(), self.folder / RANKS_FILE
         if self.manifest is None or metrics is None or not path.is_file():
             return None
-        return Evaluation(self.graph, "test", metrics["protocol"], Ranks.load(path), metrics["seconds"])
+        ranks = Ranks.load(path, self.graph)
+        return Evaluation(self.graph, "test", metrics["protocol"], ranks, metrics["seconds"])
 
     @cached_property
     def answering(self) -> Answering:
@@ -268,10 +283,11 @@ class Run:
         return compare(self, other, split)
 
     def update(
-        self, x: AnyTriples, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
+        self, x: AnyTriples | None, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
     ) -> Run:
         """A new run in the folder `out`, of this one trained a little further with the triples x, which may have new
-        entities and relations. `update_report` of the new run says how old answers moved. See `transher.update`."""
+        entities and relations, and with what was said of facts: see `mark`. With verdicts, x may be None.
+        `update_report` of the new run says how old answers moved. See `transher.update`."""
         from transher.runs.update import update  # which trains, and so needs this module
 
         return update(self, x, out, steps=steps, watcher=watcher)[0]
@@ -321,10 +337,11 @@ class Run:
         as of `in_names`, with the strongest reason for each fact on request.
 
         since: the file of an earlier completion; only facts that are not in it are given.
+
+        Facts that were called wrong are left out: see `mark`.
         """
         wanted = wanted_facts(self.graph, relations, best, above, any_entity, missing_share, entity)
-        earlier = None if since is None else Earlier(Path(since), self.graph)
-        facts = Search(self.answering, wanted, earlier).facts(progress)
+        facts = Search(self.answering, wanted, self._unwanted(since)).facts(progress)
         table = in_names(self.graph, facts).drop(columns="known")  # none of them is
         if evidence:
             table["evidence"] = reasons(self.answering, facts)
@@ -348,11 +365,32 @@ class Run:
                 Path(out),
                 wanted,
                 scorer_hash=sha256(scorer_file(self.folder, self.recipe)),
-                since=None if since is None else Path(since),
+                earlier=self._unwanted(since),
                 evidence=evidence,
                 overwrite=overwrite,
                 progress=progress,
             )
+
+    def _unwanted(self, since: str | Path | None) -> Earlier | None:
+        """What a completion leaves out."""
+        wrong = marked(self.graph, read_verdicts(self.folder), "wrong")
+        if since is None and not len(wrong):
+            return None
+        return Earlier(None if since is None else Path(since), self.graph, wrong)
+
+    def mark(self, head: str, relation: str, tail: str, verdict: Verdict | None) -> None:
+        """Say of a fact that it is "right" or "wrong"; None takes it back. It is kept in the run's folder. A completion
+        leaves out what is wrong; an update adds what is right to the graph, and takes out what is wrong."""
+        if verdict is not None and verdict not in VERDICTS:
+            raise UsageError(f"a verdict is one of {', '.join(VERDICTS)}, or None, and not {verdict!r}.")
+        entities, relations = self.graph.entities, self.graph.relations
+        ids = entities.find(head), relations.find(relation), entities.find(tail)
+        names = entities.identifiers[ids[0]], relations.identifiers[ids[1]], entities.identifiers[ids[2]]
+        mark(self.folder, {(names[0].as_py(), names[1].as_py(), names[2].as_py()): verdict})
+
+    def verdicts(self) -> pd.DataFrame:
+        """What was said of facts: labels, identifiers, verdict and date."""
+        return verdict_frame(self.graph, read_verdicts(self.folder))
 
     def calibration_report(self, progress: Progress | None = None) -> CalibrationReport:
         """How far probabilities can be trusted, tried on the test triples."""
@@ -395,10 +433,10 @@ class Run:
 def _length(recipe: AnyRecipe) -> str:
     if isinstance(recipe, BlendRecipe):
         return f"{recipe.blend.members} runs, blended"
-    most = (
-        f"{recipe.mining.minutes:g} minutes" if isinstance(recipe, RuleRecipe) else f"{recipe.training.steps:,} steps"
-    )
-    return f"at most {most}"
+    if isinstance(recipe, Recipe):
+        return f"at most {recipe.training.steps:,} steps"
+    minutes = recipe.mining.minutes if isinstance(recipe, RuleRecipe) else recipe.choice.minutes
+    return f"at most {minutes:g} minutes"
 
 
 def load(folder: str | Path) -> Run:

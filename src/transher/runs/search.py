@@ -19,7 +19,7 @@ from sqlalchemy import URL
 from sqlalchemy.exc import DatabaseError
 
 from transher.errors import Diverged, InputError, Interrupted, TransherError, UsageError
-from transher.files import alone, write_text
+from transher.files import alone, sweep, write_text
 from transher.graph.graph import Graph
 from transher.models import Model, model_class
 from transher.models.initialisation import STRATEGIES
@@ -144,6 +144,7 @@ def search(
         raise UsageError("space names a setting twice.")
     watcher = watcher or SearchWatcher()
     with alone(folder / ".lock", f"the search in {folder}"):
+        sweep(folder)
         study = _open_study(graph, folder, base, ranges)
         watcher.opened(max(_best_by_trial(study).values(), default=None))
         deadline = None if minutes is None else time.monotonic() + 60 * minutes

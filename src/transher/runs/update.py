@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import Tensor
 from transher.blending import Blend
 from transher.errors import UsageError
 from transher.graph.graph import Graph
-from transher.graph.growing import Growth, grow
+from transher.graph.growing import Growth, grow, without
 from transher.graph.readers import read_triples
 from transher.models.embeddings import Embeddings
 from transher.rules import Rules
@@ -23,6 +24,7 @@ from transher.runs.judging import carried_judge
 from transher.runs.movement import UpdateReport, keep_before, read_movement
 from transher.runs.run import Run, load
 from transher.runs.train import train, train_to_end
+from transher.runs.verdicts import VERDICTS_FILE, marked, read_verdicts, right_table
 from transher.scorer import Scorer
 from transher.training.blend_recipe import BlendRecipe
 from transher.training.checkpoints import TrainingState, load_state, save_state
@@ -38,7 +40,7 @@ _RATE = 0.3  # of its learning rate: enough to fit, too little to forget
 
 
 def update(
-    run: Run, triples: AnyTriples, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
+    run: Run, triples: AnyTriples | None, out: str | Path, *, steps: int | None = None, watcher: Watcher | None = None
 ) -> tuple[Run, UpdateReport]:
     """Train the run a little further on its graph with new triples, in any form that `train` takes, into the folder
     `out`.
@@ -47,51 +49,84 @@ def update(
     still, and then all train together for a tenth of the run's steps (or `steps`) at a third of its learning rate. An
     update that is stopped or killed is resumed as any training is.
 
+    What was said of the run's facts counts: those that were called right join the graph, those that were called wrong
+    leave it. With such verdicts, `triples` may be None. The new run keeps them.
+
     Of a blend, every member is updated, rules are mined anew for as long as before, and the weights are fitted again;
     it appears once it is whole, and cannot be resumed.
     """
+    return _updated(run, *_growth(run, triples), Path(out), steps, watcher)
+
+
+def _updated(
+    run: Run, kept: Graph, growth: Growth, folder: Path, steps: int | None, watcher: Watcher | None
+) -> tuple[Run, UpdateReport]:
+    """kept: the run's graph without what leaves it, from which it grows."""
     if isinstance(run.recipe, BlendRecipe):
-        return _update_blend(run, run.recipe, triples, Path(out), steps, watcher)
+        return _updated_blend(run, run.recipe, kept, growth, folder, steps, watcher)
     if run.manifest is not None and "members" in run.manifest:
         raise UsageError(f"{run.folder} was joined of other runs: update each of these, and join them again.")
     scorer, old_recipe = run.trained("an update")
-    growth = _growth(run, read_triples(triples))
-    folder = Path(out)
     with new_folder(folder) as filling:
         tensors, progress = load_state(run.folder)
         recipe = _short_recipe(old_recipe, steps or max(1, old_recipe.training.steps // _SHARE))
-        placed = place(scorer, run.graph, growth, old_recipe)
+        placed = place(scorer, kept, growth, old_recipe)
         write_start(filling, growth.graph, recipe)
         save_state(filling, _state(placed, tensors, growth, recipe), TrainingState(updates=progress.updates))
-        keep_before(filling, run.graph, scorer, growth)
+        keep_before(filling, kept, scorer, growth)
+        _keep_verdicts(run.folder, filling)
     updated = train_to_end(folder, Trainer(growth.graph, recipe, folder, resume=True), watcher)
     report = read_movement(folder)
     assert report is not None
     return updated, report
 
 
-def _growth(run: Run, triples: pa.Table) -> Growth:
-    growth = grow(run.graph, triples)
-    if not len(growth.added):
+def _growth(run: Run, triples: AnyTriples | None) -> tuple[Graph, Growth]:
+    """The graph without what was called wrong, and then with what is new and what was called right."""
+    said = read_verdicts(run.folder)
+    if triples is None and not said:
+        raise UsageError("There is nothing to update with: neither triples, nor facts that were called right or wrong.")
+    wrong = marked(run.graph, said, "wrong")
+    kept = without(run.graph, wrong) if run.graph.known.has(wrong).any() else run.graph
+    given = [right_table(said)]
+    if triples is not None:
+        given.append(read_triples(triples).select(["head", "relation", "tail"]))
+    growth = grow(kept, pa.concat_tables([_in_words(table) for table in given]))
+    if not len(growth.added) and kept is run.graph:
         raise UsageError("The graph has all of these triples already: there is nothing to update.")
-    return growth
+    return kept, growth
 
 
-def _update_blend(
-    run: Run, recipe: BlendRecipe, x: AnyTriples, out: Path, steps: int | None, watcher: Watcher | None
+def _in_words(triples: pa.Table) -> pa.Table:
+    return triples.cast(pa.schema([(name, pa.string()) for name in triples.column_names]))
+
+
+def _keep_verdicts(before: Path, folder: Path) -> None:
+    if (before / VERDICTS_FILE).is_file():
+        shutil.copy(before / VERDICTS_FILE, folder / VERDICTS_FILE)
+
+
+def _updated_blend(
+    run: Run,
+    recipe: BlendRecipe,
+    kept: Graph,
+    growth: Growth,
+    out: Path,
+    steps: int | None,
+    watcher: Watcher | None,
 ) -> tuple[Run, UpdateReport]:
-    triples = read_triples(x)
-    growth, members = _growth(run, triples), [load(folder) for folder in member_folders(run.folder, recipe)]
+    members = [load(folder) for folder in member_folders(run.folder, recipe)]
 
     def make(number: int, folder: Path) -> None:
         member = members[number]
         if isinstance(member.recipe, RuleRecipe):
             train(growth.graph, folder, recipe=member.recipe, watcher=watcher)
         else:
-            update(member, triples, folder, steps=steps, watcher=watcher)
+            _updated(member, kept, growth, folder, steps, watcher)
 
     def before(folder: Path) -> None:
-        keep_before(folder, run.graph, run.scorer, growth)
+        keep_before(folder, kept, run.scorer, growth)
+        _keep_verdicts(run.folder, folder)
 
     updated = blend_members(growth.graph, len(members), make, out, watcher, before)
     report = read_movement(out)
@@ -101,7 +136,13 @@ def _update_blend(
 
 def _short_recipe(recipe: Recipe, steps: int) -> Recipe:
     values = recipe.model_dump()
-    values["training"] |= {"steps": steps, "lr": recipe.training.lr * _RATE, "warmup": 0, "schedule": "linear"}
+    values["training"] |= {
+        "steps": steps,
+        "lr": recipe.training.lr * _RATE,
+        "warmup": 0,
+        "schedule": "linear",
+        "parts": 1,
+    }
     values["validation"] |= {"every": max(1, steps // 2), "patience": 0}
     return Recipe.parse(values)
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
@@ -18,16 +20,22 @@ from transher.errors import TransherError, UnknownNameError
 from transher.serving import schemas as s
 from transher.serving.explorer import Explorer
 from transher.serving.gathering import Gathering
-from transher.serving.guard import Guard
+from transher.serving.guard import Guard, TrustedProxies
 from transher.serving.metrics import RequestCounters
 from transher.serving.page import serve_page
 from transher.serving.workers import BusyError, Workers
 from transher.versions import version_of
 
+# Reads the runs anew, in a thread: gives them, or None where other processes take over; a `TransherError` says why not.
+Reload: TypeAlias = Callable[[], Mapping[str, Explorer] | None]
+
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
+    400: {"model": s.Problem, "description": "The request could be read in two ways."},
     401: {"model": s.Problem, "description": "The token is missing or wrong."},
+    403: {"model": s.Problem, "description": "This server does not do that, or a page of another server asks for it."},
     404: {"model": s.Problem, "description": "There is no such run, entity or relation."},
     408: {"model": s.Problem, "description": "The body came too slowly."},
+    409: {"model": s.Problem, "description": "It is being done already."},
     413: {"model": s.Problem, "description": "The body is too large."},
     421: {"model": s.Problem, "description": "The host is not this machine."},
     422: {"model": s.Problem, "description": "The request does not say what it should."},
@@ -50,7 +58,7 @@ MissingShare = Annotated[s.MissingShare, Query()]
 async def chosen(
     request: Request, run: Annotated[str, Path(max_length=200, description="A key from /api/runs.")]
 ) -> Explorer:
-    explorers: Mapping[str, Explorer] = request.app.state.explorers
+    explorers = _served(request)
     if run not in explorers:
         raise UnknownNameError(f"There is no run {run!r}. There are {', '.join(explorers)}.", list(explorers))
     return explorers[run]
@@ -59,15 +67,25 @@ async def chosen(
 Chosen = Annotated[Explorer, Depends(chosen)]
 
 
+async def own_page_only(request: Request) -> None:
+    """What changes something is not for the pages of others, which a browser lets send requests to this machine."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise HTTPException(403, "Only the server's own page may change something.")
+
+
 def create_app(
     explorers: Mapping[str, Explorer],
     *,
     token: str | None = None,
     loopback_only: bool = True,
     workers: Workers | None = None,
+    trusted: TrustedProxies | None = None,
+    counters: RequestCounters | None = None,
+    reload: Reload | None = None,
 ) -> FastAPI:
-    """The application for runs by their keys. With `loopback_only`, other hosts' names are refused."""
-    crew, metrics = workers or Workers(), RequestCounters()
+    """The application for runs by their keys. With `loopback_only`, other hosts' names are refused. reload: how the
+    runs are read anew on request, for those who have the token."""
+    crew, metrics = workers or Workers(), counters or RequestCounters(route_paths())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -79,40 +97,84 @@ def create_app(
         openapi_url="/api/openapi.json", docs_url=None, redoc_url=None, lifespan=lifespan,
     )  # fmt: skip
     app.state.explorers = explorers
-    app.include_router(_general(explorers, crew, metrics))
-    app.include_router(_of_a_run(crew))
+    for router in (_general(crew, metrics), _reloading(reload if token else None), _of_a_run(crew)):
+        app.include_router(router)
     _handle_errors(app)
     serve_page(app)
     app.add_middleware(GZipMiddleware, minimum_size=2048, compresslevel=4)
-    app.add_middleware(Guard, metrics=metrics, token=token, loopback_only=loopback_only)
+    app.add_middleware(
+        Guard, metrics=metrics, token=token, loopback_only=loopback_only, trusted=trusted or TrustedProxies()
+    )
     return app
 
 
-def _general(explorers: Mapping[str, Explorer], crew: Workers, metrics: RequestCounters) -> APIRouter:
+def route_paths() -> list[str]:
+    """The paths of the API, for counters that are made before the application."""
+    crew = Workers(threads=1)
+    routers = _general(crew, RequestCounters([])), _reloading(None), _of_a_run(crew)
+    return [route.path for router in routers for route in router.routes if isinstance(route, APIRoute)]
+
+
+def _served(request: Request) -> Mapping[str, Explorer]:
+    explorers: Mapping[str, Explorer] = request.app.state.explorers
+    return explorers
+
+
+def _general(crew: Workers, metrics: RequestCounters) -> APIRouter:
     router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 421, 429, 503)})
 
     @router.get("/health")
-    async def health() -> s.Health:
+    async def health(request: Request) -> s.Health:
         """Whether the server answers, and for which runs. Needs no token."""
-        return s.Health(status="ok", version=version_of("transher"), runs=list(explorers))
+        return s.Health(status="ok", version=version_of("transher"), runs=list(_served(request)))
+
+    @router.get("/ready")
+    async def ready() -> s.Readiness:
+        """Whether there is room for another question: what a load balancer asks. Needs no token."""
+        if crew.pending >= crew.capacity:
+            raise BusyError(f"{crew.pending} requests are waiting already: try again in a second.")
+        return s.Readiness(waiting=crew.pending, capacity=crew.capacity)
 
     @router.get("/metrics", response_model=None, responses=_text("text/plain"))
-    async def prometheus() -> PlainTextResponse:
+    async def prometheus(request: Request) -> PlainTextResponse:
         """Counters and times in Prometheus' text format."""
-        text = metrics.text({"waiting_requests": crew.pending, "worker_threads": crew.threads, "runs": len(explorers)})
+        runs = len(_served(request))
+        text = metrics.text({"waiting_requests": crew.pending, "worker_threads": crew.threads, "runs": runs})
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     @router.get("/runs")
-    async def runs() -> list[s.RunView]:
+    async def runs(request: Request) -> list[s.RunView]:
         """The runs that are served, with their sizes, their quality and some places to start from."""
-        return await crew.run(lambda: [explorer.view for explorer in explorers.values()])
+        return await crew.run(lambda: [explorer.view for explorer in _served(request).values()])
+
+    return router
+
+
+def _reloading(reload: Reload | None) -> APIRouter:
+    router = APIRouter(prefix="/api", responses={code: _PROBLEMS[code] for code in (401, 403, 409, 421, 422, 429, 503)})
+    under_way = asyncio.Lock()
+
+    @router.post("/reload")
+    async def reload_runs(request: Request) -> s.Health:
+        """Read the run folders anew and answer from them from now on; questions under way are answered as before.
+        Until then a folder that was replaced changes nothing. For servers that have a token."""
+        if reload is None:
+            raise HTTPException(403, "A server without a token does not reload: any page could ask it to.")
+        if under_way.locked():
+            raise HTTPException(409, "The runs are being read anew already.")
+        async with under_way:
+            fresh = await asyncio.to_thread(reload)
+            if fresh is not None:
+                request.app.state.explorers = fresh
+        return s.Health(status="ok", version=version_of("transher"), runs=list(_served(request)))
 
     return router
 
 
 def _of_a_run(crew: Workers) -> APIRouter:
-    router = APIRouter(prefix="/api/runs/{run}", responses=_PROBLEMS)
-    gatherings: dict[str, Gathering[s.Query, str]] = {}
+    problems = {code: problem for code, problem in _PROBLEMS.items() if code not in (403, 409)}
+    router = APIRouter(prefix="/api/runs/{run}", responses=problems)
+    gatherings: dict[str, tuple[Explorer, Gathering[s.Query, str]]] = {}  # by run, as it was last read
 
     @router.get("/search")
     async def search(explorer: Chosen, text: Name, limit: Annotated[int, Query(ge=1, le=50)] = 10) -> s.Found:
@@ -167,9 +229,11 @@ def _of_a_run(crew: Workers) -> APIRouter:
         if sum(part is not None for part in (head, relation, tail)) != 2:
             raise HTTPException(422, "Give two of head, relation and tail: the third is what is asked for.")
         query = s.Query(head=head, relation=relation, tail=tail, top=top, known=known, missing_share=missing_share)
-        if explorer.key not in gatherings:
-            gatherings[explorer.key] = Gathering(crew, partial(_answer_all, explorer))
-        return Response(await gatherings[explorer.key].ask(query), media_type="application/json")
+        asked, gathering = gatherings.get(explorer.key, (None, None))
+        if gathering is None or asked is not explorer:
+            gathering = Gathering(crew, partial(_answer_all, explorer))
+            gatherings[explorer.key] = explorer, gathering
+        return Response(await gathering.ask(query), media_type="application/json")
 
     @router.get("/score")
     async def score(
@@ -196,9 +260,26 @@ def _of_a_run(crew: Workers) -> APIRouter:
 
         return await crew.run(answer_all)
 
+    @router.get("/verdicts")
+    async def verdicts(explorer: Chosen) -> list[s.VerdictView]:
+        """What people said of facts."""
+        return await crew.run(explorer.verdicts)
+
+    @router.post("/verdicts", dependencies=[Depends(own_page_only)])
+    async def mark(explorer: Chosen, body: s.Marking) -> list[s.VerdictView]:
+        """Say of a fact that it is right or wrong, or take it back. It is kept in the run's folder."""
+        return await crew.run(explorer.mark, body)
+
+    @router.get("/verdicts.tsv", response_model=None, responses=_text("text/tab-separated-values"))
+    async def verdict_table(explorer: Chosen) -> PlainTextResponse:
+        """The same as a table to download."""
+        text = await crew.run(explorer.verdict_table)
+        headers = {"content-disposition": 'attachment; filename="verdicts.tsv"'}
+        return PlainTextResponse(text, media_type="text/tab-separated-values; charset=utf-8", headers=headers)
+
     @router.get("/map", response_model=s.MapView)
     async def embeddings(explorer: Chosen, colour: Literal["type", "community", "degree"] = "type") -> Response:
-        """Entities in the plane of the two main directions of their embeddings."""
+        """Entities in the plane: near each other where their embeddings are."""
         text = await crew.run(lambda: explorer.map(colour).model_dump_json())
         return Response(text, media_type="application/json", headers={"cache-control": "private, max-age=60"})
 

@@ -1,4 +1,4 @@
-"""The map: entities in the plane, by the two directions in which their embeddings differ most, and their colours."""
+"""The map: entities in the plane, where `transher.runs.layout` has them, and their colours."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transher.graph.graph import Graph
 from transher.graph.groups import Groups, entity_groups
-from transher.models.components import PrincipalComponents
-from transher.models.embeddings import Embeddings
+from transher.runs.layout import Layout
+from transher.runs.run import Run
 
 Colour = Literal["type", "community", "degree"]
-POINTS = 20_000  # drawn at most: the best connected half, and a sample of the rest
 _GROUPS = 10
 _ROUNDS = 15
 
@@ -31,16 +29,15 @@ class Colouring(NamedTuple):
 class EntityMap:
     """Which entities are drawn, where, and in which colours. The same for the same run: nothing is random."""
 
-    def __init__(self, embeddings: Embeddings, graph: Graph) -> None:
-        self._graph, self._components = graph, PrincipalComponents(embeddings)
-        self.explained = float(self._components.shares.sum())
-        self.ids = self._chosen()
-        self.sampled = len(self.ids) < len(graph.entities)
-        self.points = self.place(self.ids)
+    def __init__(self, run: Run) -> None:
+        self._graph, self._layout = run.graph, Layout(run)
+        self.ids, self.points = self._layout.ids, self._layout.points
+        self.method, self.explained = self._layout.method, self._layout.explained
+        self.sampled = len(self.ids) < len(run.graph.entities)
 
     def place(self, ids: NDArray[np.int64]) -> NDArray[np.float64]:
         """Where entities lie: (n, 2)."""
-        return self._components.place(ids)
+        return self._layout.place(ids)
 
     def colouring(self, colour: Colour) -> Colouring:
         match colour:
@@ -60,7 +57,7 @@ class EntityMap:
     @torch.no_grad()
     def _communities(self) -> Colouring:
         """k-means of the embeddings; each is called after its best connected entities."""
-        rows = self._components.rows(self.ids)
+        rows = self._layout.components.rows(self.ids)
         centres = rows[_spread(rows, min(_GROUPS, len(rows)))]
         nearest = torch.zeros(len(rows), dtype=torch.int64)
         for _ in range(_ROUNDS):
@@ -73,14 +70,6 @@ class EntityMap:
             leading = members[np.argsort(-self._graph.known.degrees[members], kind="stable")[:2]]
             names.append(", ".join(self._graph.entities.labels(leading)))
         return _coloured(Groups(nearest.numpy(), names, "community"))
-
-    def _chosen(self) -> NDArray[np.int64]:
-        count = len(self._graph.entities)
-        if count <= POINTS:
-            return np.arange(count)
-        by_degree = np.argsort(-self._graph.known.degrees, kind="stable")
-        rest = np.random.default_rng(0).choice(by_degree[POINTS // 2 :], POINTS - POINTS // 2, replace=False)
-        return np.sort(np.concatenate([by_degree[: POINTS // 2], rest]))
 
 
 def _spread(rows: Tensor, count: int) -> list[int]:

@@ -15,12 +15,14 @@ from transher.answering.answers import Question
 from transher.answering.evidence import explain
 from transher.answering.missing import Search, Wanted
 from transher.answering.predicted import Predicted
-from transher.answering.writing import as_tsv
+from transher.answering.reading import Earlier
+from transher.answering.writing import as_tsv, table_as_tsv
 from transher.deadline import check_deadline, made_once
 from transher.errors import TransherError, UsageError
 from transher.graph.vocabulary import Vocabulary
 from transher.models.embeddings import embeddings_of
 from transher.runs.run import Run
+from transher.runs.verdicts import marked, verdict_frame
 from transher.serving import schemas as s
 from transher.serving.entity_map import Colour, EntityMap
 from transher.serving.naming import Naming, finite
@@ -28,6 +30,7 @@ from transher.serving.patterns import FoundPattern, relation_patterns
 
 CELLS = 64  # of a translation's strip
 _PATTERNS = 40
+_EXPECTED = 200  # facts whose probabilities are added up
 _PAIRS = 4_000_000  # that a search for missing facts looks at: about a second on two cores at k = 1,000
 
 
@@ -39,8 +42,8 @@ class Explorer(Naming):
         self.answering = run.answering
         self.answering.prepare()
         self._quality = run.kept_metrics()
-        self._missing: dict[tuple[int, int], tuple[Predicted, bool]] = {}
-        self._lock = Lock()
+        self._missing: dict[tuple[object, ...], tuple[Predicted, bool]] = {}
+        self._lock, self._marking = Lock(), Lock()
 
     # --- views
 
@@ -82,10 +85,15 @@ class Explorer(Naming):
         return s.EntityView(entity=self.entities([id])[0], facts=groups)
 
     def predicted(self, text: str, top: int) -> s.Answers:
-        """The most probable facts about an entity that the graph lacks."""
+        """The most probable facts about an entity that the graph lacks, and how many of all such are expected."""
         start, relations = time.perf_counter(), tuple(range(len(self.graph.relations)))
-        search = Search(self.answering, Wanted(relations, top, entity=self.entity_id(text), pairs=_PAIRS))
-        return self.answers("tail", search.facts(), start, search.partial)
+        wanted = Wanted(relations, max(top, _EXPECTED), entity=self.entity_id(text), pairs=_PAIRS)
+        search = Search(self.answering, wanted, self._wrong())
+        found = search.facts()
+        answers = self.answers("tail", found.take(slice(top)), start, search.partial)
+        if found.probabilities is not None:
+            answers.expected = round(float(found.probabilities.sum()), 3)
+        return answers
 
     def similar(self, text: str, top: int) -> list[s.Similar]:
         found = self.answering.similar(self.entity_id(text), top)
@@ -124,12 +132,36 @@ class Explorer(Naming):
 
     def _missing_facts(self, relation: int, top: int) -> tuple[Predicted, bool]:
         """And whether only a part of the pairs was looked at. The last few hundred are remembered."""
-        if (relation, top) not in self._missing:
-            search = Search(self.answering, Wanted((relation,), top, pairs=_PAIRS))
+        wrong = self._wrong()
+        asked = relation, top, self.said_at
+        if asked not in self._missing:
+            search = Search(self.answering, Wanted((relation,), top, pairs=_PAIRS), wrong)
             if len(self._missing) > 300:
                 self._missing.clear()
-            self._missing[relation, top] = search.facts(), search.partial
-        return self._missing[relation, top]
+            self._missing[asked] = search.facts(), search.partial
+        return self._missing[asked]
+
+    # --- verdicts
+
+    def verdicts(self) -> list[s.VerdictView]:
+        """What was said of facts, the latest last."""
+        frame = verdict_frame(self.graph, self.said)
+        return [s.VerdictView.model_validate(row) for row in frame.to_dict("records")]
+
+    def verdict_table(self) -> str:
+        """The same, tab-separated."""
+        return table_as_tsv(verdict_frame(self.graph, self.said))
+
+    def mark(self, body: s.Marking) -> list[s.VerdictView]:
+        """Keep what is said of a fact, in the run's folder."""
+        with self._marking:
+            self.run.mark(body.head, body.relation, body.tail, body.verdict)
+        return self.verdicts()
+
+    def _wrong(self) -> Earlier | None:
+        """What is not shown again."""
+        wrong = marked(self.graph, self.said, "wrong")
+        return Earlier(None, self.graph, wrong) if len(wrong) else None
 
     # --- questions
 
@@ -178,10 +210,7 @@ class Explorer(Naming):
 
     @cached_property
     def _map(self) -> EntityMap:
-        embeddings = embeddings_of(self.run.scorer)
-        if embeddings is None:
-            raise UsageError("This run has no embeddings: there is no map to draw.")
-        return EntityMap(embeddings, self.graph)
+        return EntityMap(self.run)
 
     def map(self, colour: Colour) -> s.MapView:
         with made_once(self._lock):
@@ -196,6 +225,7 @@ class Explorer(Naming):
             degree=self.known.degrees[drawn.ids].tolist(),
             identifiers=words.identifiers.take(drawn.ids).to_pylist(),
             names=words.labels(drawn.ids),
+            method=drawn.method,
             explained=drawn.explained,
             sampled=drawn.sampled,
         )

@@ -6,18 +6,24 @@ import asyncio
 import hmac
 import ipaddress
 import json
+import re
 import time
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from transher.errors import UsageError
 from transher.serving.admission import Admission, RefusedError
+from transher.serving.logs import log_request
 from transher.serving.metrics import RequestCounters
 
 BODY = 256 * 1024  # bytes
 _BODY_SECONDS = 10.0
-_OPEN = {"/api/health"}  # without a token; so is the page, which holds no data
+_OPEN = {"/api/health", "/api/ready"}  # without a token, and when the server is full
+_PAGES = {"/api/docs"}  # without a token, as all that is not under /api: they hold no data
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/\s]+)(:[0-9]{1,5})?")
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -42,11 +48,51 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def host_name(header: str) -> str:
+    """The name or address in a Host header, without its port; empty where it is not well formed."""
+    found = _HOST.fullmatch(header)
+    return found["name"] if found else ""
+
+
+class TrustedProxies:
+    """Addresses and networks whose word counts on whom a request comes from."""
+
+    def __init__(self, addresses: Sequence[str] = ("127.0.0.1", "::1")) -> None:
+        try:
+            self._networks = [ipaddress.ip_network(address) for address in addresses]
+        except ValueError as error:
+            raise UsageError(f"a trusted proxy is an address or a network, as 10.0.0.0/8: {error}.") from None
+
+    def __contains__(self, address: object) -> bool:
+        try:
+            own = ipaddress.ip_address(str(address))
+        except ValueError:
+            return False
+        return any(own in network for network in self._networks)
+
+    def client(self, scope: Scope) -> str:
+        """Whom a request comes from: the last address that no trusted proxy has, of those that it went through."""
+        address: str = (scope["client"] or ("", 0))[0]
+        said = ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for")
+        for before in reversed([part.strip() for part in said.split(",") if part.strip()]):
+            if address not in self:
+                break
+            address = before
+        return address[:64]
+
+
 class Guard:
     """Refuses early and cheaply; all it lets through is bounded."""
 
-    def __init__(self, app: ASGIApp, metrics: RequestCounters, token: str | None, loopback_only: bool) -> None:
-        self.app, self.metrics = app, metrics
+    def __init__(
+        self,
+        app: ASGIApp,
+        metrics: RequestCounters,
+        token: str | None,
+        loopback_only: bool,
+        trusted: TrustedProxies,
+    ) -> None:
+        self.app, self.metrics, self._trusted = app, metrics, trusted
         self._token = token.encode() if token else None
         self._loopback_only = loopback_only
         self._admission = Admission()
@@ -55,11 +101,15 @@ class Guard:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 500
+        start, status, sent = time.perf_counter(), 500, 0
+        scope["client"] = (self._trusted.client(scope), (scope["client"] or ("", 0))[1])
+        admitted = ExitStack()
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
+            nonlocal status, sent
+            sent += len(message.get("body", b""))
             if message["type"] == "http.response.start":
+                admitted.close()  # the answer is there: a client that reads it slowly keeps nobody else waiting
                 status = message["status"]
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
@@ -70,23 +120,26 @@ class Guard:
 
         try:
             self._check(scope)
-            with self._admitted(scope):
+            with admitted:
+                admitted.enter_context(self._admitted(scope))
                 await self.app(scope, await self._bounded(scope, receive), send_with_headers)
         except RefusedError as refused:
             await _answer(refused, send_with_headers)
         finally:
             route = getattr(scope.get("route"), "path", None) or "other"
-            self.metrics.observe(route, status, time.perf_counter() - start)
+            seconds = time.perf_counter() - start
+            self.metrics.observe(route, status, seconds)
+            log_request(scope, status, seconds, sent)
 
     def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        if self._loopback_only:
-            # A page elsewhere can point a name of its own at 127.0.0.1 and read what it finds there.
-            host = headers.get("host", "")
-            name = host[: host.find("]") + 1] if host.startswith("[") else host.rsplit(":", 1)[0]
-            if not is_loopback(name):
-                raise RefusedError(421, "This server answers only to localhost.")
-        if self._token and scope["path"].startswith("/api") and scope["path"] not in _OPEN:
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy may have read the one where this server reads the other: what follows would be another's request.
+            raise RefusedError(400, "A request has a Content-Length or a Transfer-Encoding, and not both.")
+        # A page elsewhere can point a name of its own at 127.0.0.1 and read what it finds there.
+        if self._loopback_only and not is_loopback(host_name(headers.get("host", ""))):
+            raise RefusedError(421, "This server answers only to localhost.")
+        if self._token and scope["path"].startswith("/api") and scope["path"] not in _OPEN | _PAGES:
             scheme, _, given = headers.get("authorization", "").partition(" ")
             if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), self._token):
                 raise RefusedError(401, "Give the token that the server was started with, as a bearer token.")
@@ -132,6 +185,8 @@ class Guard:
 async def _answer(refused: RefusedError, send: Send) -> None:
     body = json.dumps({"reason": str(refused), "suggestions": []}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if refused.status == 400:
+        headers.append((b"connection", b"close"))
     if refused.status == 401:
         headers.append((b"www-authenticate", b"Bearer"))
     if refused.retry_after is not None:

@@ -12,15 +12,17 @@ from numpy.typing import NDArray
 from transher.answering.predicted import Predicted
 from transher.graph.statistics import RELATION_TYPES, relation_types
 from transher.runs.run import Run
+from transher.runs.verdicts import Identifiers, Said, read_verdicts, state_of_file
 from transher.serving import schemas as s
 
 
 class Naming:
-    """A run's names, with the facts that tell how well connected each is."""
+    """A run's names, with the facts that tell how well connected each is, and what people said of facts."""
 
     def __init__(self, key: str, run: Run) -> None:
         self.key, self.run, self.graph = key, run, run.graph
         self.known = run.graph.known
+        self.said_at, self._said = state_of_file(run.folder), read_verdicts(run.folder)
         self.types: NDArray[np.int8] = relation_types(run.graph)
         for words in (run.graph.entities, run.graph.relations):
             words.lookup.prepare()
@@ -30,6 +32,14 @@ class Naming:
             entities=self.entities(self.graph.entities.lookup.search(text, limit, self.known.degrees)),
             relations=self.relations(self.graph.relations.lookup.search(text, limit, self.known.relation_counts)),
         )
+
+    @property
+    def said(self) -> dict[Identifiers, Said]:
+        """What people said of facts, as the file has it now: other processes write to it too."""
+        now = state_of_file(self.run.folder)
+        if now != self.said_at:
+            self._said, self.said_at = read_verdicts(self.run.folder), now
+        return self._said
 
     def entity_id(self, text: str) -> int:
         return self.graph.entities.find(text)
@@ -68,11 +78,12 @@ class Naming:
 
     def listed(self, found: Predicted) -> list[s.FactView]:
         heads, relations, tails = found.triples.T
+        verdicts = {triple: one.verdict for triple, one in self.said.items()}
         chances = [None] * len(found) if found.probabilities is None else found.probabilities.tolist()
         return [
             s.FactView.model_construct(
                 head=head, relation=relation, tail=tail, score=finite(score), probability=finite(chance),
-                known=is_known,
+                known=is_known, verdict=verdicts.get((head.identifier, relation.identifier, tail.identifier)),
             )
             for head, relation, tail, score, chance, is_known in zip(
                 self.entities(heads), self.relations(relations), self.entities(tails),

@@ -60,6 +60,7 @@ class FactView(BaseModel):
         None, description="That the triple holds; null where nothing was held out to learn it from."
     )
     known: bool
+    verdict: Literal["right", "wrong"] | None = Field(None, description="What somebody said of it.")
 
 
 class Answers(BaseModel):
@@ -68,6 +69,9 @@ class Answers(BaseModel):
     answers: list[FactView]
     milliseconds: float = Field(description="Time that the model took.")
     partial: bool = Field(False, description="Whether only pairs of the best connected entities were looked at.")
+    expected: float | None = Field(
+        None, description="Of an entity: how many facts about it are expected to be missing."
+    )
 
 
 class FactsOfRelation(BaseModel):
@@ -127,6 +131,11 @@ class Health(BaseModel):
     runs: list[str]
 
 
+class Readiness(BaseModel):
+    waiting: int
+    capacity: int
+
+
 class MapView(BaseModel):
     """Points of the map, as columns: position, colour (an index into `groups`, or a number) and entity."""
 
@@ -137,7 +146,10 @@ class MapView(BaseModel):
     degree: list[int]
     identifiers: list[str]
     names: list[str]
-    explained: float = Field(description="Share of the variance that the two axes hold.")
+    method: Literal["neighbours", "components"] = Field(
+        description="A neighbour embedding (t-SNE), or two principal components."
+    )
+    explained: float | None = Field(description="Share of the variance that two principal components hold.")
     sampled: bool
 
 
@@ -145,6 +157,29 @@ class Place(BaseModel):
     entity: Entity
     x: float
     y: float
+
+
+class VerdictView(BaseModel):
+    """What somebody said of a fact: names, identifiers, verdict and day."""
+
+    head: str
+    relation: str
+    tail: str
+    head_id: str
+    relation_id: str
+    tail_id: str
+    verdict: Literal["right", "wrong"]
+    date: str
+
+
+class Marking(BaseModel):
+    """A fact, and what is said of it; null takes back what was said."""
+
+    model_config = ConfigDict(extra="forbid")
+    head: Name
+    relation: Name
+    tail: Name
+    verdict: Literal["right", "wrong"] | None
 
 
 class Query(BaseModel):

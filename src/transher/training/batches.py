@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
@@ -21,10 +21,12 @@ from transher import kernels
 from transher.errors import TransherError
 from transher.graph.graph import SIDES, Graph, Side
 from transher.models.embeddings import asked_as
+from transher.training.held import Holder, WholeGraph
 from transher.training.settings import TrainingSettings
 
 # What a draw is for. ORDER takes two, one per side.
-ORDER, _NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4
+ORDER, NEGATIVES, _DROPOUT, _THINNING = 0, 2, 3, 4
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,12 @@ class Batch:
     def triples(self) -> int:
         return len(self.anchors)
 
+    @classmethod
+    def nothing(cls, side: Side) -> Batch:
+        """Of a part that has no triple to show in a step."""
+        none = torch.empty(0, dtype=torch.int64)
+        return cls(side, none, none, none, none, none, [], None, torch.empty(0))
+
 
 AnyBatch = TypeVar("AnyBatch")
 
@@ -54,12 +62,10 @@ class BatchSource(ABC, Generic[AnyBatch]):
 
     steps_per_epoch: int  # in which every triple is asked for on both sides
 
-    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
-        if not len(graph.train):
-            raise TransherError(f"{graph.name} has no training triples: there is nothing to learn from.")
-        self.graph = graph
+    def __init__(self, settings: TrainingSettings, reciprocal: bool, device: torch.device = CPU) -> None:
         self.settings = settings
         self.reciprocal = reciprocal
+        self.device = device
         self._maker = ThreadPoolExecutor(1, "batches")
         self._next: tuple[int, Future[AnyBatch] | None] = (0, None)
 
@@ -67,38 +73,56 @@ class BatchSource(ABC, Generic[AnyBatch]):
         """The batch of a step. The next one is made meanwhile, on a thread of its own: a step spends its time in native
         code, which leaves Python free, and a batch depends on its step alone, not on when it is made."""
         expected, ready = self._next
-        batch = ready.result() if ready is not None and expected == step else self._make(step)
-        self._next = step + 1, self._maker.submit(self._make, step + 1)
+        batch = ready.result() if ready is not None and expected == step else self._made(step)
+        self._next = step + 1, self._maker.submit(self._made, step + 1)
         return batch
 
-    @abstractmethod
-    def _make(self, step: int) -> AnyBatch: ...
+    def settle(self) -> None:
+        """Wait for the batch that is being made."""
+        if self._next[1] is not None:
+            self._next[1].result()
 
-    def _generator(self, purpose: int, counter: int) -> np.random.Generator:
-        return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, 0, counter]))
+    def _made(self, step: int) -> AnyBatch:
+        """The batch of a step, on the device that computes."""
+        return on_device(self.make(step), self.device)
+
+    @abstractmethod
+    def make(self, step: int) -> AnyBatch:
+        """The batch of a step, made now."""
+
+    def _generator(self, purpose: int, counter: int, part: int = 0) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=[self.settings.seed, purpose], counter=[0, 0, part, counter]))
+
+
+def refuse_empty(name: str, triples: int) -> None:
+    if not triples:
+        raise TransherError(f"{name} has no training triples: there is nothing to learn from.")
 
 
 class Batches(BatchSource[Batch]):
     """Batches with drawn negatives. Sides alternate; each side goes through all triples before any repeats."""
 
-    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
-        super().__init__(graph, settings, reciprocal)
-        self.per_epoch = -(-len(graph.train) // settings.batch)
+    def __init__(
+        self, graph: Graph | Holder, settings: TrainingSettings, reciprocal: bool, device: torch.device = CPU
+    ) -> None:
+        super().__init__(settings, reciprocal, device)
+        self._graph = holder = WholeGraph.of(graph, settings) if isinstance(graph, Graph) else graph
+        refuse_empty(holder.name, holder.triple_count)
+        self.per_epoch = -(-holder.triple_count // settings.batch)
         self.steps_per_epoch = 2 * self.per_epoch
         assert settings.negatives != "all"
-        self.negative_count = min(settings.negatives, len(graph.entities))
-        self.stands_for = len(graph.entities) / self.negative_count if settings.sampled_softmax else 1.0
-        ranged = settings.filter_known or settings.weighting != "none"
-        # Where the known answers of each training triple's query lie: looking them up in every step costs more.
-        self._ranges = {side: triple_ranges(graph, side) for side in SIDES} if ranged else {}
-        self._weights = triple_weights(graph, settings, self._ranges)
-        self._types = _TypedEntities(graph) if settings.typed else None
+        self.negative_count = min(settings.negatives, holder.entity_count)
+        self.stands_for = holder.entity_count / self.negative_count if settings.sampled_softmax else 1.0
+        self._types = _TypedEntities(holder) if settings.typed else None
         self._orders: dict[Side, tuple[int, NDArray[np.int32]]] = {}
 
-    def _make(self, step: int) -> Batch:
+    def make(self, step: int) -> Batch:
         side = SIDES[1 - step % 2]
+        held = self._graph.held[side]
         chosen = self._positives(side, step // 2)
-        triples = self.graph.train[chosen]
+        if not len(chosen):
+            return Batch.nothing(side)
+        triples = held.triples[chosen]
         # Queries of one relation follow each other, so that its row stays in the cache; where negatives have types,
         # positives that share a pool lie side by side.
         order = np.argsort(triples[:, 1], kind="stable")
@@ -109,20 +133,18 @@ class Batches(BatchSource[Batch]):
         pools, valid = self._negatives(chosen, anchors, triples[:, 1], answers, side, step)
 
         all_ids = np.concatenate([anchors, answers, *(pool.reshape(-1) for _, pool in pools)])
-        entity_ids, positions = kernels.distinct(torch.from_numpy(all_ids), len(self.graph.entities))
+        entity_ids, positions = kernels.distinct(torch.from_numpy(all_ids), self._graph.entity_count)
         count, taken = len(triples), 2 * len(triples)
         groups = []
         for rows, pool in pools:
             groups.append((rows, positions[taken : taken + pool.size].view(pool.shape)))
             taken += pool.size
         relation_rows, asked = asked_as(
-            torch.from_numpy(triples[:, 1].astype(np.int64)), side, len(self.graph.relations), self.reciprocal
+            torch.from_numpy(triples[:, 1].astype(np.int64)), side, self._graph.relation_count, self.reciprocal
         )
-        if self.settings.translation_l2:  # λ‖B‖² pulls at every relation, in the batch or not
-            relation_ids = torch.arange(len(self.graph.relations) * (2 if self.reciprocal else 1))
-            relations = relation_rows
-        else:
-            relation_ids, relations = relation_rows.unique(return_inverse=True)
+        relation_ids, relations = kernels.distinct(
+            relation_rows, self._graph.relation_count * (2 if self.reciprocal else 1)
+        )
         return Batch(
             side=asked,
             entity_ids=entity_ids,
@@ -132,26 +154,28 @@ class Batches(BatchSource[Batch]):
             answers=positions[count : 2 * count],
             groups=groups,
             valid=valid,
-            weights=torch.from_numpy(self._weights[side][chosen]),
+            weights=torch.from_numpy(held.weights[chosen]),
         )
 
     def dropout_mask(self, step: int, rows: int, k: int) -> Tensor:
         """(rows, k): 0 with the recipe's probability, else what keeps the mean at 1."""
         keep = 1 - self.settings.dropout
-        draws = self._generator(_DROPOUT, step).random((rows, k), dtype=np.float32)
+        draws = self._generator(_DROPOUT, step, self._graph.part).random((rows, k), dtype=np.float32)
         return torch.from_numpy((draws < keep).astype(np.float32) / np.float32(keep))
 
     def thinning_key(self, step: int) -> int:
         """What decides which gradients of a step survive thinning: 32 bits."""
-        return int(self._generator(_THINNING, step).integers(1 << 32))
+        return int(self._generator(_THINNING, step, self._graph.part).integers(1 << 32))
 
     def _positives(self, side: Side, turn: int) -> NDArray[np.int32]:
-        """Positions in the training triples, of this side's turn 0, 1, …"""
+        """Positions in the side's triples, of its turn 0, 1, … A part takes its share of all, as far as whole numbers
+        can be shares."""
         epoch, within = divmod(turn, self.per_epoch)
-        total = len(self.graph.train)
+        total = len(self._graph.held[side].triples)
         cached = self._orders.get(side)
         if cached is None or cached[0] != epoch:
-            order = self._generator(ORDER + SIDES.index(side), epoch).permutation(np.arange(total, dtype=np.int32))
+            generator = self._generator(ORDER + SIDES.index(side), epoch, self._graph.part)
+            order = generator.permutation(np.arange(total, dtype=np.int32))
             cached = self._orders[side] = (epoch, order)
         return cached[1][within * total // self.per_epoch : (within + 1) * total // self.per_epoch]
 
@@ -168,29 +192,32 @@ class Batches(BatchSource[Batch]):
         side: Side,
         step: int,
     ) -> tuple[list[tuple[slice, NDArray[np.int64]]], Tensor | None]:
-        """Groups of positives with their negatives' ids, and which of them count (B, N)."""
-        generator = self._generator(_NEGATIVES, step)
+        """Groups of positives with their negatives' ids, and which of them count (B, N). Pools that are open to every
+        positive are the same in all parts, so that their rows travel once."""
+        shared = self._types is None and self.settings.pools != "each"
+        generator = self._generator(NEGATIVES, step, 0 if shared else self._graph.part)
         count = self.negative_count
-        known = self.graph.trained.answers(side) if self.settings.filter_known else None
+        held, entity_count = self._graph.held[side], self._graph.entity_count
+        known = held.known if self.settings.filter_known else None
         if self.settings.pools == "each":
             shape = (len(answers), count)
             if self._types is None:
-                own = generator.integers(len(self.graph.entities), size=shape)
+                own = generator.integers(entity_count, size=shape)
             else:
                 own = self._types.draw(answers, generator.random(shape))
             valid = None if known is None else self._mask_own(own, *known.of(anchors, relations))
             return [(slice(0, len(answers)), own)], valid
         if self._types is None:
             drawn = [
-                generator.choice(len(self.graph.entities), count, replace=False, shuffle=False)
+                generator.choice(entity_count, count, replace=False, shuffle=False)
                 for _ in range(kernels.pool_count(len(answers), self.settings.pools))
             ]
             groups = [(slice(0, len(answers)), np.stack(drawn))]
             valid = None if known is None else torch.ones(len(answers), count, dtype=torch.bool)
         else:
             groups, valid = self._typed_pools(answers, generator)
-        if known is not None and valid is not None:
-            starts, ends = (torch.from_numpy(bounds[chosen].astype(np.int64)) for bounds in self._ranges[side])
+        if known is not None and valid is not None and held.ranges is not None:
+            starts, ends = (torch.from_numpy(bounds[chosen].astype(np.int64)) for bounds in held.ranges)
             flat = torch.from_numpy(known.answers)
             for rows, pools in groups:
                 run = kernels.run_length(rows.stop - rows.start, len(pools))
@@ -218,7 +245,7 @@ class Batches(BatchSource[Batch]):
 
     def _mask_own(self, own: NDArray[np.int64], offsets: NDArray[np.int64], answers: NDArray[np.int32]) -> Tensor:
         """Which of the negatives (B, N) are no known answers of their own positive."""
-        entity_count = len(self.graph.entities)
+        entity_count = self._graph.entity_count
         row = np.repeat(np.arange(len(own)), np.diff(offsets))
         keys = row * entity_count + answers  # ascending: rows are in order, and so are each row's answers
         asked = own + np.arange(len(own))[:, None] * entity_count
@@ -226,48 +253,26 @@ class Batches(BatchSource[Batch]):
         return torch.from_numpy(keys[place] != asked) if len(keys) else torch.ones(own.shape, dtype=torch.bool)
 
 
-Ranges = tuple[NDArray[np.integer], NDArray[np.integer]]
+def on_device(batch: AnyBatch, device: torch.device) -> AnyBatch:
+    """A batch with all of its tensors on a device."""
+    if device == CPU:
+        return batch
+    moved = {field.name: _moved(getattr(batch, field.name), device) for field in fields(batch)}  # type: ignore[arg-type]
+    return replace(batch, **moved)  # type: ignore[type-var]
 
 
-def triple_ranges(graph: Graph, side: Side) -> Ranges:
-    """Where in the known answers of a side those of each training triple's query start and end: two (triples,)."""
-    known = graph.trained.answers(side)
-    anchors = graph.train[:, 0 if side == "tail" else 2]
-    small = np.int32 if len(known) <= np.iinfo(np.int32).max else np.int64
-    starts, ends = known.ranges(anchors, graph.train[:, 1])
-    return starts.astype(small), ends.astype(small)
-
-
-def triple_weights(
-    graph: Graph, settings: TrainingSettings, ranges: dict[Side, Ranges]
-) -> dict[Side, NDArray[np.float32]]:
-    """The weight of every training triple, by the side that is asked for: 1/√c, or 1, times the graph's own weight.
-
-    By frequency, c counts the triples that share the head and the relation, and those that share the relation and
-    the tail, and is the same on both sides. By query, c counts the answers of the query that is asked, so that
-    queries with many answers weigh less than their number. An offset is added to each count. `ranges`: of both sides,
-    where the weights depend on them.
-    """
-    kind, offset = settings.weighting, settings.count_offset
-    given = 1.0 if graph.train_weights is None else graph.train_weights
-    if kind == "none":
-        weights = (np.ones(len(graph.train), dtype=np.float32) * given).astype(np.float32)
-        return dict.fromkeys(SIDES, weights)
-
-    def weigh(counts: NDArray[np.int64]) -> NDArray[np.float32]:
-        return (1 / np.sqrt(counts) * given).astype(np.float32)
-
-    both: tuple[Side, Side] = ("tail", "head")
-    tails, heads = (np.subtract(*ranges[side][::-1], dtype=np.int64) + offset for side in both)
-    if kind == "frequency":  # one array for both sides
-        return dict.fromkeys(SIDES, weigh(tails + heads))
-    return {"tail": weigh(tails), "head": weigh(heads)}
+def _moved(value: Any, device: torch.device) -> Any:
+    if isinstance(value, Tensor):
+        return value.to(device, non_blocking=True)
+    if isinstance(value, list):  # groups of a batch
+        return [(rows, pools.to(device, non_blocking=True)) for rows, pools in value]
+    return value
 
 
 class _TypedEntities:
     """Entities by type: `of` (entities,) gives each one's type."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Holder) -> None:
         if graph.entity_types is None:
             raise TransherError(
                 f"training.typed needs a graph whose entities have types, and {graph.name} has none: set it to false."

@@ -30,7 +30,7 @@ class BlendModel(Section):
 class BlendSettings(Section):
     """What is blended."""
 
-    members: int = Field(2, ge=2, description="how many runs, each in a folder of its own")
+    members: int = Field(2, ge=2, le=1000, description="how many runs, each in a folder of its own")
 
 
 class BlendRecipe(SettingsFile):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+import torch
+from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
 from torch import Tensor
 
 from transher.errors import InputError, TransherError
-from transher.files import read_safetensors_header, safetensors_is_whole, write_safetensors
+from transher.files import first_fault, read_safetensors, write_safetensors
 
 FORMAT = "1"
 MODEL_FILE = "model.safetensors"
@@ -22,39 +24,54 @@ STATE_FILE = "optimizer.safetensors"
 class TrainingState:
     """Where a training stands."""
 
-    step: int = 0  # steps done
+    __pydantic_config__ = ConfigDict(extra="forbid")
+
+    step: NonNegativeInt = 0  # steps done
     best_mrr: float | None = None
-    best_step: int = 0
-    stale: int = 0  # validations since the best
-    seconds: float = 0.0  # of training, all sessions together
-    updates: int = 0  # since the optimiser was made or reset
+    best_step: NonNegativeInt = 0
+    stale: NonNegativeInt = 0  # validations since the best
+    seconds: NonNegativeFloat = 0.0  # of training, all sessions together
+    updates: NonNegativeInt = 0  # since the optimiser was made or reset
     mark: float | None = None  # the MRR that a later one must exceed clearly to count as better
-    drops: int = 0  # of the learning rate, with the schedule plateau
+    drops: NonNegativeInt = 0  # of the learning rate, with the schedule plateau
+
+
+_STATE, _SAID = TypeAdapter(TrainingState), TypeAdapter(dict[str, Any])
+_REMEDY = "It was cut short or changed after it was written: take a copy or train again."
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-    arrays = {name: tensor.detach().contiguous().numpy() for name, tensor in tensors.items()}
+    arrays = {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in tensors.items()}
     write_safetensors(path, arrays, {"format": FORMAT, "state": json.dumps(metadata)})
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and metadata of a file that `write_tensors` wrote; anything else is an error that says so."""
+    """Tensors and metadata of a file that `write_tensors` wrote; anything else is an error that says so. The tensors
+    are the caller's own: the file may be replaced or cut short."""
     if not path.is_file():
         raise InputError("there is no such file.", file=path, remedy="The training left no weights: start it again.")
-    remedy = "It was cut short or changed after it was written: take a copy or train again."
     try:
-        header, _ = read_safetensors_header(path)
-        metadata = header.get("__metadata__", {})
+        arrays, metadata = read_safetensors(path)
         if metadata.get("format") != FORMAT:
             raise InputError(
                 f"has format {metadata.get('format')!r}, and this version of transher reads {FORMAT!r}.", file=path
             )
-        if not safetensors_is_whole(path):
-            raise InputError("its content does not have the hash that it was written with.", file=path, remedy=remedy)
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["state"])  # noqa: SIM118
-    except (SafetensorError, ValueError, KeyError, OSError) as error:
-        raise InputError(f"is not a whole safetensors file ({error}).", file=path, remedy=remedy) from None
+        said = _SAID.validate_json(metadata.get("state", ""))
+    except (ValueError, OSError) as error:
+        told = first_fault(error) if isinstance(error, ValidationError) else str(error)
+        raise InputError(f"is not a whole safetensors file ({told}).", file=path, remedy=_REMEDY) from None
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}, said
+
+
+def refuse_not_finite(tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Answers of such weights would be nonsense, or none at all."""
+    for name, tensor in tensors.items():
+        if tensor.numel() and tensor.is_floating_point() and not torch.stack(torch.aminmax(tensor)).isfinite().all():
+            raise InputError(
+                f"has numbers that are not finite among its {name}, so that nothing can be answered from it.",
+                file=path,
+                remedy="The training has diverged: train again with a smaller learning rate, or take an earlier copy.",
+            )
 
 
 def save_model(folder: Path, entities: Tensor, relations: Tensor, step: int, mrr: float | None) -> None:
@@ -69,9 +86,16 @@ def save_state(folder: Path, tensors: dict[str, Tensor], progress: TrainingState
 
 
 def load_state(folder: Path) -> tuple[dict[str, Tensor], TrainingState]:
-    if not (folder / STATE_FILE).is_file():
+    path = folder / STATE_FILE
+    if not path.is_file():
         raise TransherError(f"{folder} has no checkpoint to resume from: train into a new folder.")
-    tensors, metadata = read_tensors(folder / STATE_FILE)
-    for name in tensors:  # training writes into them, and the file must stay as it is; one copy at a time
-        tensors[name] = tensors[name].clone()
-    return tensors, TrainingState(**metadata)
+    tensors, metadata = read_tensors(path)
+    return tensors, checked_state(metadata, path)
+
+
+def checked_state(said: dict[str, Any], path: Path) -> TrainingState:
+    """Where a training stands, as a file says."""
+    try:
+        return _STATE.validate_python(said)
+    except ValidationError as error:
+        raise InputError(f"is not a checkpoint ({first_fault(error)}).", file=path, remedy=_REMEDY) from None

@@ -7,9 +7,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from transher.files import write_text
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, ValidationError
+
+from transher.errors import InputError
+from transher.files import first_fault, write_text
 
 HISTORY_FILE = "history.jsonl"
+
+
+class _Line(BaseModel):
+    """A line of a history: what it tells of, after how many steps, and figures by their names."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, float]
+
+    kind: str
+    step: NonNegativeInt
 
 
 class History:
@@ -41,15 +54,33 @@ class History:
             self._board.close()
 
 
+class NoHistory(History):
+    """Of a worker that leaves the telling to the first."""
+
+    def __init__(self) -> None:
+        pass
+
+    def add(self, kind: str, step: int, **values: float) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
 def read_history(folder: Path) -> list[dict[str, Any]]:
     """The lines of a run's history; a last line that a kill cut short is left out."""
     path = folder / HISTORY_FILE
     if not path.is_file():
         return []
-    lines = []
-    for line in path.read_text("utf-8").splitlines():
+    lines: list[dict[str, Any]] = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            lines.append(json.loads(line))
-        except json.JSONDecodeError:
-            break
+            lines.append(_Line.model_validate_json(line).model_dump())
+        except ValidationError as error:
+            if error.errors()[0]["type"] == "json_invalid":
+                break
+            remedy = "It was changed after it was written: take a copy, or delete the line."
+            raise InputError(
+                f"is not a line of a history ({first_fault(error)}).", file=path, line=number, remedy=remedy
+            ) from None
     return lines

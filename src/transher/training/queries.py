@@ -12,7 +12,8 @@ from torch import Tensor
 from transher.graph.graph import SIDES, Graph, Side
 from transher.graph.ragged import expand_ranges
 from transher.models.embeddings import asked_as
-from transher.training.batches import ORDER, BatchSource, triple_ranges, triple_weights
+from transher.training.batches import CPU, ORDER, BatchSource, refuse_empty
+from transher.training.held import triple_ranges, triple_weights
 from transher.training.settings import TrainingSettings
 
 
@@ -41,8 +42,10 @@ class QueryBatches(BatchSource[QueryBatch]):
     the same whatever batch it is in.
     """
 
-    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool) -> None:
-        super().__init__(graph, settings, reciprocal)
+    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool, device: torch.device = CPU) -> None:
+        super().__init__(settings, reciprocal, device)
+        refuse_empty(graph.name, len(graph.train))
+        self.graph = graph
         parts = [self._of_side(side) for side in ("tail", "head")]
         self._anchors, self._relations, self._counts, self._answers, self._weights = (
             np.concatenate(columns) for columns in zip(*parts, strict=True)
@@ -67,7 +70,7 @@ class QueryBatches(BatchSource[QueryBatch]):
         summed = np.bincount(places, weights, len(known)).astype(np.float32)
         return anchors.astype(np.int32), rows.numpy().astype(np.int32), counts, known.answers, summed  # type: ignore[return-value]
 
-    def _make(self, step: int) -> QueryBatch:
+    def make(self, step: int) -> QueryBatch:
         chosen = self._chosen(step)
         # Queries of one side, and then of one relation, follow each other.
         chosen = chosen[np.lexsort((self._relations[chosen], chosen >= self._tail_count))]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import Field, SerializeAsAny, ValidationError, field_validator, model_validator
 
-from transher.errors import InputError, UsageError, nearest
+from transher.errors import UsageError, nearest
 from transher.files import write_text
 from transher.models.catalogue import DEFAULT_MODEL, model_class
-from transher.training.recipe_files import as_toml, modernised, recipe_text, setting_pairs
+from transher.training.recipe_files import as_toml, modernised, recipe_text, setting_pairs, toml_sections
 from transher.training.settings import ModelSettings, Section, TrainingSettings, ValidationSettings, model_settings
+
+_REASONS, _SHOWN = 5, 100  # mistakes that are told, and characters of each value
 
 
 class SettingsFile(Section):
@@ -36,8 +37,9 @@ class SettingsFile(Section):
         try:
             return cls.model_validate(values)
         except ValidationError as error:
-            reasons = "; ".join(cls._explain(item, values) for item in error.errors())
-            raise UsageError(f"{source}: {reasons}") from None
+            more = f"; and {error.error_count() - _REASONS:,} more" if error.error_count() > _REASONS else ""
+            reasons = "; ".join(cls._explain(item, values) for item in error.errors()[:_REASONS])
+            raise UsageError(f"{source}: {reasons}{more}") from None
 
     @classmethod
     def _explain(cls, error: Any, values: dict[str, Any]) -> str:
@@ -47,7 +49,7 @@ class SettingsFile(Section):
         reason = (
             str(error["ctx"]["error"]) if error["type"] == "value_error" else error["msg"][0].lower() + error["msg"][1:]
         )
-        given = "" if isinstance(error["input"], dict | Section) else f" = {error['input']!r}"
+        given = "" if isinstance(error["input"], dict | Section) else f" = {error['input']!r:.{_SHOWN}}"
         return f"{key}{given}: {reason}" if key else reason
 
     def _suggest(self, key: str) -> str:
@@ -78,7 +80,8 @@ class Recipe(SettingsFile):
         if not isinstance(values, dict):
             return values
         try:
-            kind = model_settings(values.get("name", DEFAULT_MODEL))
+            name = values.get("name", DEFAULT_MODEL)
+            kind = model_settings(name) if isinstance(name, str) else ModelSettings
         except UsageError:
             kind = ModelSettings  # refuses the name
         return kind.model_validate(values)
@@ -109,11 +112,7 @@ class Recipe(SettingsFile):
 
     @classmethod
     def from_toml(cls, text: str, source: str = "recipe") -> Recipe:
-        try:
-            values = tomllib.loads(text)
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"is not valid TOML: {error}.", file=source) from None
-        return cls.parse(values, source)
+        return cls.parse(toml_sections(text, source), source)
 
     @classmethod
     def load(cls, name_or_file: str | Path) -> Recipe:

@@ -11,6 +11,8 @@ from typing import Any
 from transher.errors import InputError, UsageError, nearest
 from transher.models.catalogue import DEFAULT_MODEL, model_class, own_settings
 
+_LARGEST, _DOTS = 1 << 20, 100  # bytes of a recipe, and dots of one of its lines
+
 
 def recipe_names() -> list[str]:
     """The recipes that ship with the package."""
@@ -24,7 +26,12 @@ def recipe_text(name_or_file: str | Path) -> tuple[str, str]:
     if path.suffix == ".toml":
         if not path.is_file():
             raise InputError("there is no such recipe file.", file=path)
-        return path.read_text("utf-8"), str(path)
+        if path.stat().st_size > _LARGEST:
+            raise InputError(f"is no recipe: it is larger than {_LARGEST:,} bytes.", file=path)
+        try:
+            return path.read_text("utf-8"), str(path)
+        except UnicodeDecodeError as error:
+            raise InputError(f"is not UTF-8 ({error.reason} at byte {error.start:,}).", file=path) from None
     name, names = str(name_or_file), recipe_names()
     if name not in names:
         hint = nearest(name, names) or f"Shipped: {', '.join(names)}; or give a path that ends in .toml."
@@ -54,9 +61,39 @@ def _plain(value: Any) -> Any:
 def setting_value(text: str) -> Any:
     """A TOML value, or the text itself where it is a bare word."""
     try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+        return _parsed(f"value = {text}")["value"]
+    except ValueError:
         return text
+
+
+def toml_sections(text: str, source: str) -> dict[str, Any]:
+    """The values of a recipe's TOML: sections of settings, and nothing within these."""
+    try:
+        values = _parsed(text)
+    except ValueError as error:
+        raise InputError(f"is not valid TOML: {error}.", file=source) from None
+    for section, settings in values.items():
+        for key, value in settings.items() if isinstance(settings, dict) else ():
+            if isinstance(value, dict | list):
+                raise InputError(
+                    f"is no recipe: {_brief(section)}.{_brief(key)} holds further values, and a setting is one.",
+                    file=source,
+                )
+    return values
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The values of TOML, or a `ValueError`. Python's parser takes a time that is cubic in the parts of a key."""
+    if any(line.count(".") > _DOTS for line in text.splitlines()):
+        raise ValueError(f"a line has more than {_DOTS} dots")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _brief(key: str) -> str:
+    return key if len(key) <= 60 else f"{key[:60]}…"
 
 
 def as_toml(sections: dict[str, dict[str, Any]]) -> str:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import Field, field_validator
 
-from transher.errors import InputError, UsageError
-from transher.models.catalogue import BLEND, RULES
+from transher.errors import UsageError
+from transher.models.catalogue import BLEND, CHOICE, RULES
 from transher.training.blend_recipe import BlendRecipe
+from transher.training.choice_recipe import ChoiceRecipe
 from transher.training.recipe import Recipe, SettingsFile
-from transher.training.recipe_files import recipe_text, setting_pairs
+from transher.training.recipe_files import recipe_text, setting_pairs, toml_sections
 from transher.training.settings import Section
 
 
@@ -54,20 +54,19 @@ class RuleRecipe(SettingsFile):
         return self.checked(values, "settings")
 
 
-AnyRecipe: TypeAlias = Recipe | RuleRecipe | BlendRecipe
+AnyRecipe: TypeAlias = Recipe | RuleRecipe | BlendRecipe | ChoiceRecipe
 
 
 def load_recipe(name_or_file: str | Path) -> AnyRecipe:
     """A recipe of whichever kind, by the name of a shipped one or from a TOML file."""
     text, source = recipe_text(name_or_file)
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"is not valid TOML: {error}.", file=source) from None
+    values = toml_sections(text, source)
     model = values.get("model")
     name = model.get("name") if isinstance(model, dict) else None
     if name == RULES:
         return RuleRecipe.checked(values, source)
     if name == BLEND:
         return BlendRecipe.checked(values, source)
+    if name == CHOICE:
+        return ChoiceRecipe.checked(values, source)
     return Recipe.parse(values, source)

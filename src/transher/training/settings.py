@@ -92,8 +92,9 @@ class TrainingSettings(Section):
         "frequency", description="w = 1/√(c(h,r) + c(r,t)); 1/√c of the query, which is (h,r) or (r,t); or 1"
     )
     count_offset: int = Field(3, ge=0, description="number added to each count c: 3, or 4 in the OGB code")
-    optimizer: Literal["sparse-adam", "adam", "adagrad"] = Field(
-        "sparse-adam", description="sparse-adam updates only the rows of the step, adam all rows"
+    optimizer: Literal["sparse-adam", "adam", "adagrad", "row-adagrad"] = Field(
+        "sparse-adam",
+        description="sparse-adam updates only the rows of the step, adam all rows; row-adagrad has one number per row",
     )
     lr: float = Field(1e-3, gt=0, description="learning rate")
     relation_rate: float = Field(
@@ -110,8 +111,10 @@ class TrainingSettings(Section):
     relation_prediction: float = Field(
         0.0, ge=0, description="with negatives = all: weight of predicting the relation of a (head, tail) among all"
     )
-    precision: Literal["float32", "bfloat16"] = Field(
-        "float32", description="with negatives = all: of matrix products. bfloat16 is faster on processors that have it"
+    precision: Literal["float32", "tf32", "bfloat16"] = Field(
+        "float32",
+        description="with negatives = all: of matrix products. bfloat16 is faster on processors that have it, and on "
+        "GPUs; tf32 is faster on GPUs, and float32 on the CPU",
     )
     dropout: float = Field(0.0, ge=0, lt=1, description="share of the difference vector that is dropped")
     gradient_share: float = Field(
@@ -128,6 +131,16 @@ class TrainingSettings(Section):
         ge=0,
         le=1,
         description="share of the steps so far over which weights are averaged; 0 for the latest weights",
+    )
+    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
+        "auto", description="what computes; auto for a GPU if there is one. --device overrides it"
+    )
+    parts: int = Field(
+        1,
+        ge=1,
+        le=4096,
+        description="ranges of ids that a training is cut into, at least as many as workers: weights depend on their "
+        "number, and not on the number of workers",
     )
     seed: int = Field(0, ge=0, description="seed of every random draw")
 
@@ -164,6 +177,8 @@ class TrainingSettings(Section):
             raise ValueError("training.pools = 1 or each works with training.typed, and no other number")
         if self.negatives == "all":
             self._fits_all_negatives()
+        if self.parts > 1 and self.negatives == "all":
+            raise ValueError("training.parts works with a number of training.negatives, such as 256, and not with all")
         return self
 
     def _fits_all_negatives(self) -> None:

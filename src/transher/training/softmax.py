@@ -39,10 +39,12 @@ class SoftmaxStep(Step[QueryBatch]):
         entity_ids, places = kernels.distinct(torch.cat([batch.anchors, batch.answers]), len(self.entities.weight))
         anchors, answers = places.split([len(batch.anchors), len(batch.answers)])
         if self.settings.relation_prediction:
-            relation_ids, relations = torch.arange(len(self.relations.weight)), batch.relations
+            relation_ids = torch.arange(len(self.relations.weight), device=batch.relations.device)
+            relations = batch.relations
         else:
             relation_ids, relations = kernels.distinct(batch.relations, len(self.relations.weight))
-        owners = torch.repeat_interleave(torch.arange(len(batch.anchors)), batch.offsets.diff())
+        queries = torch.arange(len(batch.anchors), device=batch.anchors.device)
+        owners = torch.repeat_interleave(queries, batch.offsets.diff())
         rows = _Rows(
             self.entities.pull(entity_ids),
             self.relations.pull(relation_ids),
@@ -73,11 +75,10 @@ class SoftmaxStep(Step[QueryBatch]):
     def _entropy(self, query: Tensor, batch: QueryBatch) -> tuple[float, Tensor]:
         """The cross-entropy among all entities, and the gradient of their rows (entities, d) as candidates. That of
         the query goes backward from here."""
-        everyone = self.entities.weight.detach().requires_grad_()
+        everyone = self.entities.weight.detach().to(query.device).requires_grad_()
         candidates = self.model.entities(everyone)
-        half = self.settings.precision == "bfloat16"
         found = kernels.softmax_gradients(
-            query.detach(), candidates.detach(), batch.offsets, batch.answers, batch.weights, half
+            query.detach(), candidates.detach(), batch.offsets, batch.answers, batch.weights, self.settings.precision
         )
         query.backward(found.query)
         if candidates is everyone:
@@ -88,9 +89,9 @@ class SoftmaxStep(Step[QueryBatch]):
 
     def _shrink(self, rows: _Rows, weights: Tensor) -> float:
         """N3: the mean over triples of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃. A row counts as often as triples have it."""
-        loss = torch.zeros(())
+        loss = weights.new_zeros(())
         for part, places in ((rows.entities, (rows.anchors, rows.answers)), (rows.relations, (rows.of_relations,))):
-            shares = torch.zeros(len(part)).index_add_(0, torch.cat(places), weights.repeat(len(places)))
+            shares = weights.new_zeros(len(part)).index_add_(0, torch.cat(places), weights.repeat(len(places)))
             loss = loss + self.settings.n3 * (self.model.moduli(part).pow(3).sum(1) @ shares)
         loss.backward()
         return float(loss.detach())
@@ -101,7 +102,7 @@ class SoftmaxStep(Step[QueryBatch]):
         tails = torch.where(heads_asked, rows.anchors, rows.answers)
         size = max(1, _HELD // max(rows.relations.shape))
         value = 0.0
-        for part in torch.arange(len(heads)).split(size):
+        for part in torch.arange(len(heads), device=heads.device).split(size):
             seen = self.model.entities(rows.entities.index_select(0, torch.cat([heads[part], tails[part]])))
             scores = self.model.relation_query(*seen.split(len(part))) @ rows.relations.T
             entropy = cross_entropy(scores, rows.of_relations[part], reduction="none")

@@ -19,7 +19,7 @@ from transher.training.schedule import learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
 from transher.training.table import Table
 
-_AVERAGE_EVERY = 16  # steps: an average passes over whole tables
+AVERAGE_EVERY = 16  # steps: an average passes over whole tables
 
 
 class Gradients(NamedTuple):
@@ -29,6 +29,16 @@ class Gradients(NamedTuple):
     entities: Tensor
     relation_ids: Tensor
     relations: Tensor
+
+
+class Shares(NamedTuple):
+    """What a part of a batch is of the whole, by the weights of its positives and by their number."""
+
+    weights: float
+    positives: float
+
+
+WHOLE = Shares(1.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -49,19 +59,15 @@ class Step(ABC, Generic[AnyBatch]):
             self.relations.reset()
         value, gradients = self._gradients(batch, step)
         if not math.isfinite(value):
-            raise Diverged(
-                f"the loss became {value} at step {step}: the learning rate is likely too high. The last good weights "
-                f"are kept; try training.lr={self.settings.lr / 10:g}, or a warm-up with training.warmup=1000."
-            )
+            raise diverged(self.settings, step, value)
         if spread is not None:
             spread |= {"entities": float(gradients.entities.std()), "relations": float(gradients.relations.std())}
         rate = learning_rate(self.settings, step, drops)
         self.entities.push(gradients.entity_ids, gradients.entities, rate)
         self.relations.push(gradients.relation_ids, gradients.relations, rate * self.settings.relation_rate)
-        if self.settings.averaging and (step + 1) % _AVERAGE_EVERY == 0:
-            share = 1 - math.exp(-_AVERAGE_EVERY / (self.settings.averaging * (step + 1)))
-            self.entities.follow(share)
-            self.relations.follow(share)
+        if self.settings.averaging and (step + 1) % AVERAGE_EVERY == 0:
+            self.entities.follow(average_share(self.settings, step))
+            self.relations.follow(average_share(self.settings, step))
         return value
 
     @abstractmethod
@@ -79,31 +85,37 @@ class TrainingStep(Step[Batch]):
 
     def _gradients(self, batch: Batch, step: int) -> tuple[float, Gradients]:
         rows = self.entities.pull(batch.entity_ids), self.relations.pull(batch.relation_ids)
-        loss = self._loss(batch, *rows, step)
+        loss = self.loss(batch, *rows, step)
         loss.backward()
-        self._pull_translations(rows[1])
         gradients = [torch.zeros_like(part) if part.grad is None else part.grad for part in rows]
         ids = [batch.entity_ids, batch.relation_ids]
+        ids[1], gradients[1], penalty = with_translations(self, self.relations, ids[1], gradients[1])
         if self.free is not None:
             for place, free in enumerate(self.free):
                 moving = free[ids[place]]
                 gradients[place], ids[place] = gradients[place][moving], ids[place][moving]
-        value = float(loss.detach()) + self._translation_penalty(rows[1])
+        value = float(loss.detach()) + penalty
         return value, Gradients(ids[0], gradients[0], ids[1], gradients[1])
 
-    def _loss(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> Tensor:
+    def loss(
+        self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int, shares: Shares = WHOLE
+    ) -> Tensor:
         """All that autograd follows: the loss of the scores, and N3."""
         settings = self.settings
         positive, negative = self._scores(batch, entity_rows, relation_rows, step)
         if settings.gradient_share < 1:
             negative = kernels.thin(negative, settings.gradient_share, self.batches.thinning_key(step))
         loss = batch_loss(settings, positive, negative, batch.valid, batch.weights, self.batches.stands_for)
-        return loss + settings.n3 * self._cubes(batch, entity_rows, relation_rows) if settings.n3 else loss
+        if shares.weights != 1:
+            loss = loss * shares.weights
+        if settings.n3:
+            loss = loss + settings.n3 * shares.positives * self._cubes(batch, entity_rows, relation_rows)
+        return loss
 
     def _scores(self, batch: Batch, entity_rows: Tensor, relation_rows: Tensor, step: int) -> tuple[Tensor, Tensor]:
         keep = None
         if self.settings.dropout:
-            keep = self.batches.dropout_mask(step, len(batch.anchors), self.model.entity_width)
+            keep = self.batches.dropout_mask(step, len(batch.anchors), self.model.entity_width).to(entity_rows.device)
         scores = [
             self.model.batch_scores(
                 entity_rows,
@@ -124,15 +136,32 @@ class TrainingStep(Step[Batch]):
         relation_cubes = self.model.moduli(relation_rows).pow(3).sum(1)
         return (entity_cubes[batch.anchors] + entity_cubes[batch.answers] + relation_cubes[batch.relations]).mean()
 
-    def _translation_penalty(self, relation_rows: Tensor) -> float:
-        """λ‖B‖²_F over every relation."""
-        weight, translation = self.settings.translation_l2, self.model.translation(relation_rows.detach())
-        return 0.0 if not weight or translation is None else weight * float(torch.linalg.vector_norm(translation)) ** 2
 
-    def _pull_translations(self, relation_rows: Tensor) -> None:
-        """Adds 2λB to the gradient of B: autograd would first fill a gradient of the whole rows with zeros."""
-        weight, translation = self.settings.translation_l2, self.model.translation(relation_rows.detach())
-        if weight and translation is not None and relation_rows.grad is not None:
-            gradient = self.model.translation(relation_rows.grad)
-            assert gradient is not None
-            gradient.add_(translation, alpha=2 * weight)
+def diverged(settings: TrainingSettings, step: int, loss: float) -> Diverged:
+    return Diverged(
+        f"the loss became {loss} at step {step}: the learning rate is likely too high. The last good weights "
+        f"are kept; try training.lr={settings.lr / 10:g}, or a warm-up with training.warmup=1000."
+    )
+
+
+def average_share(settings: TrainingSettings, step: int) -> float:
+    """How much of the weights an average takes up after a step."""
+    return 1 - math.exp(-AVERAGE_EVERY / (settings.averaging * (step + 1)))
+
+
+def with_translations(
+    step: Step[AnyBatch], table: Table, ids: Tensor, gradient: Tensor
+) -> tuple[Tensor, Tensor, float]:
+    """The gradient (V, w) of the relations `ids` (V,) of a table, or of a part of one, with that of λ‖B‖²_F, which is
+    of every relation: ids, gradient and the penalty. It is added where the rows live, so no other rows are pulled."""
+    weight = step.settings.translation_l2
+    if not weight:
+        return ids, gradient, 0.0
+    home = table.weight.device
+    everything = torch.zeros_like(table.weight).index_copy_(0, ids.to(home), gradient.to(home))
+    translation, slope = step.model.translation(table.weight), step.model.translation(everything)
+    penalty = 0.0
+    if translation is not None and slope is not None:
+        slope.add_(translation, alpha=2 * weight)
+        penalty = weight * float(torch.linalg.vector_norm(translation)) ** 2
+    return torch.arange(len(everything), device=home), everything, penalty

@@ -15,16 +15,32 @@ BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8
 class Table(ABC):
     """weight: (rows, width). `ids` are distinct. `state` holds tensors of the optimiser, `updates` counts pushes.
     `average`, where one is kept, follows the weight and is what answers come from. With `unit`, rows that were pushed
-    are brought back to length 1: a gradient that only turns a row also makes it longer, and a longer row turns less."""
+    are brought back to length 1: a gradient that only turns a row also makes it longer, and a longer row turns less.
+    The table lies where its weight lies; `device`, where it is another one, is what computes with rows: they are copied
+    there, and their gradients come back."""
 
     state_names: tuple[str, ...]
 
-    def __init__(self, weight: Tensor, averaged: bool = False, unit: bool = False) -> None:
+    def __init__(
+        self, weight: Tensor, averaged: bool = False, unit: bool = False, device: torch.device | None = None
+    ) -> None:
         self.weight = weight
+        self.device = device or weight.device
         self.unit = unit
         self.updates = 0
-        self.state = {name: torch.zeros_like(weight) for name in self.state_names}
+        width = self.state_width(weight.shape[1])
+        self.state = {name: weight.new_zeros(len(weight), width) for name in self.state_names}
         self.average = weight.clone() if averaged else None
+
+    @classmethod
+    def state_width(cls, width: int) -> int:
+        """Columns of each tensor of the optimiser, of a table with so many."""
+        return width
+
+    @classmethod
+    def numbers(cls, width: int, averaged: bool) -> int:
+        """How many a row takes in all: weight, state and average."""
+        return width * (1 + averaged) + len(cls.state_names) * cls.state_width(width)
 
     @property
     def learned(self) -> Tensor:
@@ -38,17 +54,20 @@ class Table(ABC):
 
     def pull(self, ids: Tensor) -> Tensor:
         """The rows `ids`, (U, width), ready to collect a gradient."""
-        return kernels.gather_rows(self.weight, ids).requires_grad_()
+        rows = kernels.gather_rows(self.weight, ids.to(self.weight.device))
+        return rows.to(self.device).requires_grad_()
 
     def push(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
         """Apply the gradient (U, width) of the rows `ids`, or of all rows."""
         self.updates += 1
+        home = self.weight.device
+        ids, gradient = None if ids is None else ids.to(home), gradient.to(home)
         self._update(ids, gradient, lr)
         if self.unit:
             kernels.unit_rows(self.weight, self._listed(ids))
 
     def _listed(self, ids: Tensor | None) -> Tensor:
-        return torch.arange(len(self.weight)) if ids is None else ids
+        return torch.arange(len(self.weight), device=self.weight.device) if ids is None else ids
 
     def reset(self) -> None:
         """Forget the optimiser's state."""
@@ -92,4 +111,27 @@ class AdagradTable(Table):
         kernels.adagrad_rows(self.weight, self.state["sum"], ids, gradient, lr, EPSILON)
 
 
-TABLES: dict[str, type[Table]] = {"sparse-adam": SparseAdamTable, "adam": AdamTable, "adagrad": AdagradTable}
+class RowAdagradTable(Table):
+    """Adagrad with one number per row, the sum over steps of the mean squared gradient: for the largest graphs, where
+    Adam's two moments would take twice the memory of the weights."""
+
+    state_names = ("sum",)
+
+    @classmethod
+    def state_width(cls, width: int) -> int:
+        """As in Table."""
+        return 1
+
+    def _update(self, ids: Tensor | None, gradient: Tensor, lr: float) -> None:
+        total, ids = self.state["sum"], self._listed(ids)
+        total.index_add_(0, ids, gradient.square().mean(1, keepdim=True))
+        step = gradient / total.index_select(0, ids).sqrt_().add_(EPSILON)
+        self.weight.index_add_(0, ids, step, alpha=-lr)
+
+
+TABLES: dict[str, type[Table]] = {
+    "sparse-adam": SparseAdamTable,
+    "adam": AdamTable,
+    "adagrad": AdagradTable,
+    "row-adagrad": RowAdagradTable,
+}

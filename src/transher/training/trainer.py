@@ -4,30 +4,37 @@ stops it."""
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from transher import kernels
-from transher.errors import Diverged, Interrupted
+from transher import devices, kernels
+from transher.errors import Diverged, InputError, Interrupted, UsageError
 from transher.evaluation import evaluate
+from transher.evaluation.ranks import Ranks
 from transher.graph.graph import Graph
 from transher.models import build_model
 from transher.models.embeddings import Embeddings
 from transher.models.initialisation import initial_tables, put_at_margin
-from transher.training.batches import Batches, BatchSource
+from transher.models.model import Model
+from transher.training.batches import BatchSource
 from transher.training.checkpoints import (
     MODEL_FILE,
+    STATE_FILE,
     TrainingState,
     load_state,
     read_tensors,
+    refuse_not_finite,
     save_model,
     save_state,
 )
+from transher.training.device_batches import source_on
 from transher.training.history import History
 from transher.training.queries import QueryBatches
 from transher.training.recipe import Recipe
@@ -51,15 +58,18 @@ class Trainer:
         self.folder = folder
         self.model = build_model(recipe.model)
         all_entities = recipe.training.negatives == "all"
-        source: type[BatchSource[Any]] = QueryBatches if all_entities else Batches
-        self.batches = source(graph, recipe.training, recipe.model.reciprocal)
+        device = devices.find(recipe.training.device)
+        source = QueryBatches if all_entities else source_on(device)
+        self.batches: BatchSource[Any] = source(graph, recipe.training, recipe.model.reciprocal, device)
         self.progress = TrainingState()
         settings = recipe.training
+        rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
         if resume:
             tensors, self.progress = load_state(folder)
+            self._refuse_unfit(tensors, rows)
             entities, relations = tensors["entities"], tensors["relations"]
         else:
-            rows = len(graph.relations) * (2 if recipe.model.reciprocal else 1)
+            _refuse_beyond_memory(self.model, len(graph.entities), rows, recipe)
             entities, relations = initial_tables(
                 self.model, len(graph.entities), rows, recipe.model.init, recipe.model.xavier, settings.seed
             )
@@ -68,29 +78,36 @@ class Trainer:
             if settings.unit_entities:
                 kernels.unit_rows(entities, torch.arange(len(entities)))
         kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
-        self.entities, self.relations = kind(entities, averaged, settings.unit_entities), kind(relations, averaged)
+        self.place = devices.place(device, _table_bytes(self.model, len(entities), len(relations), recipe))
+        home = self.place.home
+        self.entities = kind(entities.to(home), averaged, settings.unit_entities, device)
+        self.relations = kind(relations.to(home), averaged, device=device)
         if resume:
             self._restore(tensors)
         taken: type[Step[Any]] = SoftmaxStep if all_entities else TrainingStep
-        self.train_step = taken(self.model, settings, self.batches, self.entities, self.relations)
+        self.train_step: Callable[..., float] = taken(self.model, settings, self.batches, self.entities, self.relations)
         self._stopping = threading.Event()
 
     @property
     def scorer(self) -> Embeddings:
-        return Embeddings(self.model, self.entities.learned, self.relations.learned, self.recipe.model.reciprocal)
+        tables = self.entities.learned, self.relations.learned
+        return Embeddings(self.model, *tables, self.recipe.model.reciprocal).on(self.place)
 
-    def run(self, watcher: Watcher | None = None) -> None:
-        """Train to the end. Raises `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""
+    def run(self, watcher: Watcher | None = None, until: int | None = None) -> None:
+        """Train to the end, or pause after step `until`, which changes nothing of what comes after it. Raises
+        `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""
         watcher = watcher or Watcher()
+        if self.place.device.type != "cpu":
+            watcher.noticed(f"{self.place.why}.")
         settings, validation = self.recipe.training, self.recipe.validation
-        history = History(self.folder, self.progress.step)
+        history = self._open_history()
         started, before = time.monotonic(), self.progress.seconds
         saved = mark = started
         losses: list[float] = []  # and triples since the last report, or since the training was resumed
         triples = 0
         try:
             with stops_on_signals(self.stop):
-                while not self._done():
+                while not self._done() and (until is None or self.progress.step < until):
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
                     losses.append(self.train_step(batch, self.progress.step, spread, self.progress.drops))
@@ -108,9 +125,9 @@ class Trainer:
                         self._validate(history, watcher)
                         self._look_after(watcher)
                         mark = time.monotonic()
-                    if self._stopping.is_set():
+                    if self._asked_to_stop():
                         break
-                    if step % validation.every == 0 or now - saved > 60 * validation.checkpoint_minutes:
+                    if step % validation.every == 0 or self._is_due(now - saved):
                         self.save()
                         saved = time.monotonic()
         except Diverged:
@@ -119,8 +136,18 @@ class Trainer:
         finally:
             history.close()
         self.save()
-        if self._stopping.is_set() and not self._done():
+        if self._asked_to_stop() and not self._done():
             raise Interrupted(f"stopped at step {self.progress.step} of {settings.steps}; everything is saved.")
+
+    def _open_history(self) -> History:
+        return History(self.folder, self.progress.step)
+
+    def _asked_to_stop(self) -> bool:
+        return self._stopping.is_set()
+
+    def _is_due(self, seconds: float) -> bool:
+        """Whether it is time for a checkpoint, so many seconds after the last."""
+        return seconds > 60 * self.recipe.validation.checkpoint_minutes
 
     def _starts_epoch(self, step: int) -> bool:
         """Whether gradients are recorded at this step: the first of an epoch, which shows either side every triple."""
@@ -138,22 +165,31 @@ class Trainer:
         """Rank validation triples; keep the weights if they are the best so far. Without validation triples the
         latest weights are the ones to keep."""
         progress = self.progress
-        if not len(self.graph.valid):
-            save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, None)
+        if not self._has_validation:
+            self._save_model(None)
             return
-        sample = self.recipe.validation.sample or None
-        ranks = evaluate(self.scorer, self.graph, "valid", sample=sample).ranks
-        mrr = float((1 / ranks.realistic).mean())
+        mrr = float((1 / self._validation_ranks().realistic).mean())
         best = progress.best_mrr is None or mrr > progress.best_mrr
         if best:
             progress.best_mrr, progress.best_step = mrr, progress.step
-            save_model(self.folder, self.entities.learned, self.relations.learned, progress.step, mrr)
+            self._save_model(mrr)
         # Any gain is worth keeping; only a clear one is worth waiting for the next.
         clear = progress.mark is None or mrr > progress.mark * (1 + _GAIN)
         progress.stale = 0 if clear else progress.stale + 1
         progress.mark = mrr if clear else progress.mark
         history.add("validation", progress.step, mrr=mrr, seconds=progress.seconds)
         watcher.validated(progress.step, mrr, best)
+
+    @property
+    def _has_validation(self) -> bool:
+        return len(self.graph.valid) > 0
+
+    def _validation_ranks(self) -> Ranks:
+        return evaluate(self.scorer, self.graph, "valid", sample=self.recipe.validation.sample or None).ranks
+
+    def _save_model(self, mrr: float | None) -> None:
+        """Keep the weights as they are to answer from."""
+        save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, mrr)
 
     def _out_of_patience(self) -> bool:
         patience = self.recipe.validation.patience
@@ -167,7 +203,7 @@ class Trainer:
     def _look_after(self, watcher: Watcher) -> None:
         """After a validation: drop the learning rate when it is time, and tell the user why a training ends early."""
         progress, settings, validation = self.progress, self.recipe.training, self.recipe.validation
-        message = trouble(progress, len(self.graph.entities), ends_itself=bool(validation.patience))
+        message = trouble(progress, self.scorer.entity_count, ends_itself=bool(validation.patience))
         if message:
             watcher.noticed(message)
         if self._done():
@@ -211,20 +247,66 @@ class Trainer:
                 tensors[f"{name}.average"] = table.average
         self.progress.updates = self.entities.updates
         if self.progress.best_mrr is None:
-            save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, None)
+            self._save_model(None)
         save_state(self.folder, tensors, self.progress)
 
     def _keep_last_good(self) -> None:
         """After a loss that is not finite: these weights, unless better ones are on disk or these are not finite."""
         if self.progress.best_mrr is None and bool(self.entities.learned.isfinite().all()):
-            save_model(self.folder, self.entities.learned, self.relations.learned, self.progress.step, None)
+            self._save_model(None)
+
+    def _refuse_unfit(self, tensors: dict[str, Tensor], relations: int) -> None:
+        """A checkpoint must have a table, and the optimiser's state, of every row that graph and recipe say."""
+        path, kind = self.folder / STATE_FILE, TABLES[self.recipe.training.optimizer]
+        sizes = {
+            "entities": (len(self.graph.entities), self.model.entity_width),
+            "relations": (relations, self.model.relation_width),
+        }
+        for table, (rows, width) in sizes.items():
+            shapes = dict.fromkeys({table} | ({f"{table}.average"} & tensors.keys()), (rows, width))
+            shapes |= {f"{table}.{key}": (rows, kind.state_width(width)) for key in kind.state_names}
+            for name, shape in shapes.items():
+                found = tensors.get(name)
+                if found is None or tuple(found.shape) != shape or found.dtype != torch.float32:
+                    told = "nothing" if found is None else f"{tuple(found.shape)} of {found.dtype}"
+                    raise InputError(f"has {told} for {name}, where recipe and graph say {shape}.", file=path)
+        refuse_not_finite(tensors, path)
 
     def _restore(self, tensors: dict[str, Tensor]) -> None:
         for name, table in (("entities", self.entities), ("relations", self.relations)):
             table.updates = self.progress.updates
-            table.state = {key: tensors[f"{name}.{key}"] for key in table.state_names}
+            home = table.weight.device
+            table.state = {key: tensors[f"{name}.{key}"].to(home) for key in table.state_names}
             if table.average is not None:
-                table.average = tensors.get(f"{name}.average", table.average)
+                table.average = tensors.get(f"{name}.average", table.average).to(home)
+
+
+def _table_bytes(model: Model, entities: int, relations: int, recipe: Recipe) -> int:
+    """Of both tables, with what the optimiser and an average take."""
+    kind, averaged = TABLES[recipe.training.optimizer], recipe.training.averaging > 0
+    sizes = (entities, model.entity_width), (relations, model.relation_width)
+    return 4 * sum(rows * kind.numbers(width, averaged) for rows, width in sizes)
+
+
+def _refuse_beyond_memory(model: Model, entities: int, relations: int, recipe: Recipe) -> None:
+    """Tables and batches that cannot fit whatever is freed: a system that promises memory which it does not have ends
+    the process later, without a word."""
+    settings = recipe.training
+    batch = settings.batch * (model.entity_width + model.relation_width)
+    if settings.negatives != "all":
+        pools = settings.batch if settings.pools == "each" else settings.pools
+        batch += settings.batch * settings.negatives + pools * settings.negatives
+    if not hasattr(os, "sysconf"):  # Windows refuses what it cannot give
+        return
+    needed, there = (
+        _table_bytes(model, entities, relations, recipe) + 4 * batch,
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    )
+    if needed > there:
+        raise UsageError(
+            f"this training needs {needed / 1e9:,.0f} GB of memory, and the machine has {there / 1e9:,.0f}: take a "
+            "smaller model.k, training.batch or training.negatives."
+        )
 
 
 def trouble(progress: TrainingState, entity_count: int, ends_itself: bool) -> str:

@@ -31,6 +31,9 @@ class Mined:
 class Watcher:
     """Hears of a training's progress, and does nothing with it."""
 
+    def began(self, what: str, seconds_left: float | None = None) -> None:
+        """A part of the work begins. seconds_left: of all parts together, where that is known."""
+
     def mined(self, mined: Mined) -> None:
         """Some more rules were looked for."""
 

@@ -26,4 +26,9 @@ def serve_page(app: FastAPI) -> None:
     async def page() -> FileResponse:
         return FileResponse(FOLDER / "index.html", headers={"cache-control": "no-cache"})
 
+    @app.get("/api/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        """The API to try out: it holds no data, and asks for the token itself."""
+        return FileResponse(FOLDER / "docs.html", headers={"cache-control": "no-cache"})
+
     app.mount("/static", _Files(directory=FOLDER / "static"), name="static")

@@ -10,13 +10,15 @@ import { entity } from "./entity.js";
 import { home } from "./home.js";
 import { map } from "./map.js";
 import { relation, relations } from "./relation.js";
+import { search } from "./search.js";
+import { verdicts } from "./verdicts.js";
 
-const VIEWS = { home, entity, ask, relation, relations, map };
-const LINKS = [["home", "Find"], ["ask", "Ask"], ["relations", "Relations"], ["map", "Map"]];
+const VIEWS = { home, entity, ask, relation, relations, map, search, verdicts };
+const LINKS = [["home", "Find"], ["ask", "Ask"], ["relations", "Relations"], ["map", "Map"], ["verdicts", "Checked"]];
 const main = document.getElementById("main");
 
 function header({ view, run }) {
-  const chosen = view === "relation" ? "relations" : view === "entity" ? "home" : view;
+  const chosen = view === "relation" ? "relations" : view === "entity" || view === "search" ? "home" : view;
   document.getElementById("top").replaceChildren(
     h("a", { class: "brand", href: link("home"), "aria-label": "transher, first page" },
       h("img", { src: "/static/icon.svg", alt: "", width: 26, height: 26 }), "transher"),
@@ -27,11 +29,21 @@ function header({ view, run }) {
       className: "compact",
       choose: (kind, item) => item && go(kind === "relations" ? "relation" : "entity", { name: item.identifier }),
     }),
-    allRuns().length > 1 ? h("div", { class: "segments", role: "group", "aria-label": "Run" }, allRuns().map((other) =>
-      h("button", {
-        "aria-pressed": String(other === run), title: `${other.model} on ${other.graph}`,
-        onclick: () => go(current().view, { ...current().parameters, run: undefined }, other),
-      }, other.key))) : "");
+    allRuns().length > 1 ? chooser(run) : "");
+}
+
+const SEGMENTS = 3; // more runs than these are a list to choose from
+
+function chooser(run) {
+  const choose = (other) => go(current().view, { ...current().parameters, run: undefined }, other);
+  const title = (other) => `${other.model} on ${other.graph}`;
+  if (allRuns().length > SEGMENTS) {
+    return h("select", { "aria-label": "Run", onchange: ({ target }) => choose(allRuns()[target.selectedIndex]) },
+      allRuns().map((other) => h("option", { selected: other === run, title: title(other) }, other.key)));
+  }
+  return h("div", { class: "segments", role: "group", "aria-label": "Run" }, allRuns().map((other) => h("button", {
+    "aria-pressed": String(other === run), title: title(other), onclick: () => choose(other),
+  }, other.key)));
 }
 
 let drawn = 0;

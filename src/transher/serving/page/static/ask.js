@@ -1,12 +1,14 @@
-// A question: two of head, relation and tail are given, the third is asked for. Two runs answer side by side.
+// A question: two of head, relation and tail are given, the third is asked for. Some runs answer side by side.
 
 import { ofRun } from "./api.js";
 import { h } from "./dom.js";
 import { entityLink, factList, loading, relationLink } from "./parts.js";
 import { allRuns, current, keep, step } from "./route.js";
+import { takeFacts } from "./table.js";
 import { typeahead } from "./typeahead.js";
 
 const PARTS = ["head", "relation", "tail"];
+const BESIDE = 3; // other runs of the same graph that are asked too
 const HINTS = { head: "Who or what", relation: "is related how", tail: "to whom or what?" };
 
 export async function ask(run, parameters) {
@@ -68,7 +70,7 @@ const hints = (given) => h("p", { class: "quiet centred" }, given.length
   ? "One more, and there will be answers." : "For example a head and a relation: France, borders.");
 
 function answers(parameters, given) {
-  const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph)];
+  const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph).slice(0, BESIDE)];
   const asked = PARTS.find((part) => !parameters[part]);
   const query = Object.fromEntries(given.map((part) => [part, parameters[part]]));
   const { missing_share } = parameters;
@@ -87,6 +89,7 @@ function answers(parameters, given) {
               keep("ask", parameters);
             },
           }),
+        takeFacts("the answers", found.answers, "answers.tsv"),
         h("p", { class: "quiet small" }, `${found.milliseconds.toFixed(1)} ms`),
       ])));
 }

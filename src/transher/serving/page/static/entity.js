@@ -1,11 +1,14 @@
 // An entity: what is known, what is predicted, its neighbourhood, and what is like it.
 
 import { ofRun } from "./api.js";
-import { h, number } from "./dom.js";
+import { h, number, percent } from "./dom.js";
 import { neighbourhood } from "./neighbourhood.js";
 import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLink } from "./parts.js";
 import { link } from "./route.js";
+import { asText, takeAway, takeFacts } from "./table.js";
 import { plainName } from "./words.js";
+
+const POSSIBLE = 0.1;
 
 export async function entity(run, { name }) {
   const predicted = ofRun(run.key, "entity/predicted", { name, top: 12 });
@@ -25,14 +28,29 @@ export async function entity(run, { name }) {
     h("div", { class: "columns" },
       h("div", {},
         loading("Neighbourhood", predicted.then((found) => found, () => ({ answers: [] })),
-          (found) => neighbourhood(view, found.answers)),
-        card("Known facts", knownFacts(run, view))),
+          (found) => neighbourhood(view, found.answers.filter((fact) => (fact.probability ?? 1) >= POSSIBLE))),
+        card("Known facts", knownFacts(run, view), takeAway("the known facts", () => knownText(view), `${plainName(self)}.tsv`))),
       h("div", {},
-        loading("Predicted facts", predicted, (found) => [
-          factList(run.key, onceEach(found.answers), (fact) => sentence(self, fact), "Nothing new: all that fits is known already."),
-          partOnly(found),
-        ]),
+        loading("Expected to be missing", predicted, (found) => missing(run, self, found)),
         loading("Similar", similar, similarList))),
+  ];
+}
+
+// What is more likely than not comes first, then what may be. The rest stays folded: the best of what is left is seldom a fact.
+function missing(run, self, found) {
+  const facts = onceEach(found.answers);
+  const list = (some, empty) => factList(run.key, some, (fact) => sentence(self, fact), empty);
+  const rest = facts.filter((fact) => fact.probability !== null && fact.probability < POSSIBLE);
+  const shown = facts.filter((fact) => !rest.includes(fact));
+  const best = facts[0]?.probability;
+  return [
+    found.expected === null || found.expected === undefined ? ""
+      : h("p", {}, `About ${found.expected < 9.95 ? found.expected.toFixed(1) : number(Math.round(found.expected))} facts are expected to be missing.`),
+    shown.length ? list(shown) : h("p", { class: "quiet" }, facts.length
+      ? `No single fact stands out: the most probable one has ${percent(best)}.` : "Nothing new: all that fits is known already."),
+    rest.length ? h("details", { class: "less" }, h("summary", {}, `${number(rest.length)} less probable`), list(rest)) : "",
+    partOnly(found),
+    takeFacts("the facts", facts, `missing ${plainName(self)}.tsv`),
   ];
 }
 
@@ -46,12 +64,29 @@ function sentence(self, fact) {
   ];
 }
 
+const knownText = (view) => asText(["head", "relation", "tail", "head_id", "relation_id", "tail_id"],
+  view.facts.flatMap((group) => group.others.map((other) => {
+    const [head, tail] = ends(view, group, other);
+    return [head.name, group.relation.name, tail.name, head.identifier, group.relation.identifier, tail.identifier];
+  })));
+
+const ends = (view, group, other) => group.side === "tail" ? [view.entity, other] : [other, view.entity];
+
+// A known fact leads to its other end, and in one click to what speaks for it.
+function knownFact(view, group, other) {
+  const [head, tail] = ends(view, group, other);
+  return h("span", { class: "chip" }, entityLink(other), h("a", {
+    class: "why", title: "Evidence and rules", "aria-label": `Evidence: ${plainName(head)}, ${group.relation.name}, ${plainName(tail)}`,
+    href: link("ask", { head: head.identifier, relation: group.relation.identifier, tail: tail.identifier }),
+  }, "?"));
+}
+
 function knownFacts(run, view) {
   if (!view.facts.length) return h("p", { class: "quiet" }, "None.");
   return h("dl", { class: "known-facts" }, bothWaysOnce(view.facts).map((group) => {
     const chips = h("dd", { class: "chips" });
     const draw = (others) => chips.replaceChildren(
-      ...others.map((other) => entityLink(other, { class: "chip" })),
+      ...others.map((other) => knownFact(view, group, other)),
       ...(others.length < group.count ? [h("button", { class: "chip more", onclick: more }, `${number(group.count - others.length)} more`)] : []));
     const more = async () => {
       try {

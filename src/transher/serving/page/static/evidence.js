@@ -18,6 +18,7 @@ function ruleWords(rule) {
   return [
     steps.map((fact, place) => [place ? h("span", { class: "quiet" }, " and ") : null, factWords(fact)]),
     h("span", { class: "quiet" }, ` — goes with it for ${share(rule.confidence)} of ${number(rule.pairs)} pairs`),
+    rule.rule ? h("span", { class: "rule" }, rule.rule) : "",
   ];
 }
 
@@ -36,7 +37,7 @@ export function evidence(found) {
       ranks && `It ranks as ${ranks} that are not known yet.`),
     section("Why this probability", found.because.map((reason) => [
       reason.sentence, h("span", { class: "quiet" }, ` — ${effectWords(reason.factor)}`)])),
-    section("Facts that lead to it", found.rules.slice(0, 4).map(ruleWords)),
+    section("Rules, and the facts that they rest on", found.rules.slice(0, 4).map(ruleWords)),
     section("Similar entities of which it is known", found.similar.slice(0, 4).map((similar) =>
       [factWords(similar.fact), h("span", { class: "quiet" }, ` — likeness ${similar.similarity.toFixed(2)}`)])),
     section("Known facts that moved it most", found.influences.slice(0, 4).map((influence) => {

@@ -46,7 +46,9 @@ export async function map(run, parameters) {
         h("button", { "aria-label": "All of it", onclick: () => view.reset() }, "⤢"))),
     frame,
     h("div", { class: "map-legend" }, legend.length ? legend : h("span", { class: "ramp" }, "few facts", h("i", {}), "many facts")),
-    h("p", { class: "quiet small" }, `Two main directions of the embeddings, which hold ${Math.round(100 * points.explained)} % of their variance`,
+    h("p", { class: "quiet small" }, points.method === "neighbours"
+      ? "A neighbour embedding (t-SNE): what lies close together is alike; how far apart groups lie says little"
+      : `Two principal components of the embeddings, which hold ${Math.round(100 * points.explained)} % of their variance. pip install 'transher[map]' for a map that keeps neighbours together`,
       points.sampled ? "; a sample of the entities." : "."),
   ];
 }

@@ -4,6 +4,8 @@ import { ofRun } from "./api.js";
 import { evidence } from "./evidence.js";
 import { h, percent } from "./dom.js";
 import { link } from "./route.js";
+import { takeAway } from "./table.js";
+import { verdictButtons } from "./verdicts.js";
 import { plainName, relationField, relationWords } from "./words.js";
 
 export const entityLink = (entity, properties = {}) =>
@@ -55,19 +57,23 @@ export const partOnly = (found) =>
 export function factList(run, facts, shown, empty = "Nothing to show.", { missing_share, isOpen = () => false, opened = () => {} } = {}) {
   if (!facts.length) return h("p", { class: "quiet" }, empty);
   return h("ol", { class: "facts" }, facts.map((fact) => {
-    const place = h("div", { class: "evidence" });
-    const details = h("details", {
-      ontoggle: () => {
-        if (!details.open || place.hasChildNodes()) return;
-        showEvidence(run, fact, missing_share, place);
-        opened(fact);
-      },
-    },
-    h("summary", { title: "Why?" },
-      h("span", { class: "what" }, shown(fact), fact.known && h("span", { class: "tag" }, "known")), bar(fact, facts)),
-    place);
-    details.open = isOpen(fact);
-    return h("li", {}, details);
+    const place = h("div", { class: "evidence", hidden: true });
+    const button = h("button", {
+      class: "why", title: "Why?", "aria-expanded": "false",
+      "aria-label": `Evidence: ${fact.head.name}, ${fact.relation.name}, ${fact.tail.name}`,
+    }, "›");
+    const toggle = () => {
+      place.hidden = !place.hidden;
+      button.setAttribute("aria-expanded", String(!place.hidden));
+      if (place.hidden || place.hasChildNodes()) return;
+      showEvidence(run, fact, missing_share, place);
+      opened(fact);
+    };
+    // The whole line opens the evidence by mouse and finger; the button does by keyboard too.
+    const line = h("div", { class: "fact-line", onclick: (event) => { if (event.target === button || !event.target.closest("a, button")) toggle(); } },
+      button, h("span", { class: "what" }, shown(fact), fact.known && h("span", { class: "tag" }, "known")), bar(fact, facts), verdictButtons(run, fact));
+    if (isOpen(fact)) toggle();
+    return h("li", {}, line, place);
   }));
 }
 
@@ -76,7 +82,8 @@ async function showEvidence(run, fact, missing_share, place) {
   const ends = { head: fact.head.identifier, relation: fact.relation.identifier, tail: fact.tail.identifier };
   try {
     const found = await ofRun(run, "explain", { ...ends, missing_share });
-    place.replaceChildren(evidence(found));
+    const told = evidence(found);
+    place.replaceChildren(told, takeAway("the evidence", () => told.innerText, "evidence.txt"));
   } catch (error) {
     place.replaceChildren(failure(error));
   }

@@ -4,6 +4,7 @@ import { download, ofRun } from "./api.js";
 import { h, number, share, svg } from "./dom.js";
 import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLabel, relationLink } from "./parts.js";
 import { link } from "./route.js";
+import { asText, takeAway, takeFacts } from "./table.js";
 import { relationWords } from "./words.js";
 
 const KINDS = {
@@ -27,6 +28,7 @@ export async function relation(run, { name }) {
         loading("Most confident missing facts", missing, (found) => [
           factList(run.key, onceEach(found.answers), bothEnds, "Nothing seems to be missing: whatever could have it has it already."),
           partOnly(found),
+          takeFacts("these facts", found.answers),
           found.answers.length ? h("button", { class: "button", onclick: (event) => save(event.target, run, self) }, "Download as TSV") : "",
         ]),
         card("Known facts", h("ul", { class: "plain" }, view.examples.map((fact) => h("li", {}, bothEnds(fact)))))),
@@ -100,5 +102,6 @@ export async function relations(run) {
     type: "search", placeholder: "Filter …", "aria-label": "Filter the relations",
     oninput: () => all.forEach((one, place) => { rows[place].hidden = !one.name.toLowerCase().replaceAll("_", " ").includes(filter.value.toLowerCase()); }),
   });
-  return [h("div", { class: "title" }, h("h1", {}, "Relations"), filter), h("ul", { class: "card relations" }, rows)];
+  const text = () => asText(["relation", "identifier", "type", "facts"], all.map((one) => [one.name, one.identifier, one.type, one.triples]));
+  return [h("div", { class: "title" }, h("h1", {}, "Relations"), filter, takeAway("the relations", text, "relations.tsv")), h("ul", { class: "card relations" }, rows)];
 }

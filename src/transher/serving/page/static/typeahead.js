@@ -2,7 +2,7 @@
 
 import { ofRun } from "./api.js";
 import { h, number } from "./dom.js";
-import { current } from "./route.js";
+import { current, go } from "./route.js";
 import { relationLabel } from "./parts.js";
 import { plainName } from "./words.js";
 
@@ -35,6 +35,7 @@ export function typeahead({ label, placeholder, kinds, choose, value = "", class
   };
 
   const pick = ({ kind, item }) => {
+    if (kind === "all") return go("search", { text: item });
     input.value = item.name;
     close();
     choose(kind, item);
@@ -45,10 +46,10 @@ export function typeahead({ label, placeholder, kinds, choose, value = "", class
       id: `${id}-${place}`, role: "option", "aria-selected": "false",
       onpointerdown: (event) => { event.preventDefault(); pick(entry); },
     },
-    h("span", {}, entry.kind === "relations" ? relationLabel(entry.item) : plainName(entry.item)),
+    entry.kind === "all" ? h("span", { class: "quiet" }, "All results …") : [h("span", {}, entry.kind === "relations" ? relationLabel(entry.item) : plainName(entry.item)),
     h("span", { class: "quiet" }, entry.kind === "relations"
       ? `relation, ${number(entry.item.triples)} facts`
-      : entry.item.description ?? `${entry.item.identifier} · ${number(entry.item.degree)} facts`))));
+      : entry.item.description ?? `${entry.item.identifier} · ${number(entry.item.degree)} facts`)])));
     if (!items.length) list.append(h("li", { class: "quiet", role: "option", "aria-disabled": "true" }, "Nothing by that name."));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
@@ -63,6 +64,7 @@ export function typeahead({ label, placeholder, kinds, choose, value = "", class
     try {
       const found = await ofRun(current().run.key, "search", { text, limit: 8 }, latest.signal);
       items = kinds.flatMap((kind) => found[kind].map((item) => ({ kind, item })));
+      if (items.length && kinds.length > 1) items.push({ kind: "all", item: text });
       if (document.activeElement === input) show();
     } catch (error) {
       if (error.name !== "AbortError") close();

@@ -1,0 +1,381 @@
+"""What several workers cost and keep: `python -m benchmarks.distributed bits|kills|costs|prepare|namespaces|simulate`.
+
+Writes results/distributed-*.json; `simulate` writes a picture too, from the measured costs. Workers of one machine
+share its cores: what counts here is CPU time, bytes, bits and memory, and no speed-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+
+ROOT = Path(__file__).parent.parent
+RESULTS = ROOT / "results"
+ENVIRONMENT = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
+
+
+def torchrun(workers: int, *command: str, restarts: int = 0) -> list[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
+    return [*launcher, "--nproc-per-node", str(workers), "--max-restarts", str(restarts), "-m", "transher", *command]
+
+
+def settings(values: dict[str, Any]) -> list[str]:
+    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
+
+
+def write_triples(path: Path, entities: int, relations: int, triples: int) -> None:
+    generator = np.random.default_rng(0)
+    columns = [generator.integers(0, size, triples) for size in (entities, relations, entities)]
+    lines = (f"e{h}\tr{r}\te{t}\n" for h, r, t in zip(*columns, strict=True))
+    path.write_text("".join(lines), "utf-8")
+
+
+def write_graph_folder(folder: Path) -> None:
+    """A small graph with one validation triple: whoever measures steps does not wait for rankings."""
+    folder.mkdir()
+    write_triples(folder / "train.tsv", 2000, 20, 20000)
+    (folder / "valid.tsv").write_text("e1\tr1\te2\n")
+
+
+def digest(run: Path, pointer: str = "checkpoint.json") -> str:
+    """Of weights and optimiser state, in the order of parts."""
+    from transher.training.shard_files import mapped_parts
+
+    found = hashlib.sha256()
+    for part in mapped_parts(run, pointer):
+        for key in sorted(part):
+            found.update(part[key].numpy().tobytes())
+    return found.hexdigest()
+
+
+QUICK = {
+    "model.k": 32, "training.steps": 300, "training.batch": 256, "training.negatives": 64, "training.parts": 4,
+    "validation.every": 100, "validation.report_every": 10,
+}  # fmt: skip
+
+
+def bits(folder: Path) -> dict[str, Any]:
+    """Digests after a training on 1 to 4 workers, and after one that was stopped and resumed on 4, 1 and 2."""
+    write_graph_folder(folder / "graph")
+    found: dict[str, Any] = {}
+    for workers in (1, 2, 3, 4):
+        run = folder / f"run-{workers}"
+        command = ["train", str(folder / "graph"), "--out", str(run), "--sharded", *settings(QUICK)]
+        subprocess.run(torchrun(workers, *command), env=ENVIRONMENT, check=True, capture_output=True)
+        found[str(workers)] = digest(run)
+    run = folder / "resumed"
+    command = ["train", str(folder / "graph"), "--out", str(run), "--sharded", *settings(QUICK)]
+    for workers, until in ((4, 100), (1, 200), (2, None)):
+        process = subprocess.Popen(torchrun(workers, *command), env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+        while process.poll() is None and (until is None or last_step(run) < until):
+            time.sleep(0.02)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.wait()
+    found["4, 1, 2"] = digest(run)
+    return {"digests": found, "identical": len(set(found.values())) == 1}
+
+
+def last_step(run: Path) -> int:
+    try:
+        lines = (run / "history.jsonl").read_text("utf-8").splitlines()
+        return int(json.loads(lines[-1])["step"]) if lines else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def kills(folder: Path, count: int = 20) -> dict[str, Any]:
+    """One training on two workers, of which one is killed `count` times, every fourth time while it saves."""
+    write_graph_folder(folder / "graph")
+    apart = 60  # steps between kills
+    steps = apart * (count + 1)
+    values = {**QUICK, "training.steps": steps, "training.parts": 2, "validation.every": 20}
+    runs = [folder / name for name in ("whole", "killed")]
+    for run in runs:
+        run.mkdir()
+    command = ["train", str(folder / "graph"), "--sharded", *settings(values)]
+    subprocess.run(torchrun(2, *command, "--out", str(runs[0])), env=ENVIRONMENT, check=True, capture_output=True)
+    process = subprocess.Popen(
+        torchrun(2, *command, "--out", str(runs[1]), restarts=count), env=ENVIRONMENT, stderr=subprocess.DEVNULL
+    )
+    seconds, saving = [], 0
+    for number in range(count):
+        while process.poll() is None and last_step(runs[1]) < apart * (number + 1):
+            time.sleep(0.01)
+        if number % 4 == 3:
+            saving += wait_for_saving(runs[1])
+        reached = last_step(runs[1])
+        workers = [one for one in psutil.Process(process.pid).children() if "transher" in " ".join(one.cmdline())]
+        workers[number % len(workers)].send_signal(signal.SIGKILL)
+        killed = time.monotonic()
+        time.sleep(0.3)
+        while process.poll() is None and not 0 < last_step(runs[1]) != reached:
+            time.sleep(0.02)
+        seconds.append(round(time.monotonic() - killed, 2))
+    code = process.wait()
+    return {
+        "kills": count,
+        "while_saving": saving,
+        "exit_code": code,
+        "seconds_to_new_steps": seconds,
+        "load_average": os.getloadavg()[0],
+        "identical": digest(runs[0]) == digest(runs[1]),
+    }
+
+
+def wait_for_saving(run: Path) -> bool:
+    """Until a file of a checkpoint is being written; not for ever."""
+    for _ in range(2000):
+        if any((run / "checkpoint").glob("*/.*.part")):
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def costs(folder: Path, steps: int = 100) -> dict[str, Any]:
+    """CPU time and bytes per step at 1,024 positives per worker and k = 200, against one process and the formula."""
+    write_triples(folder / "graph.tsv", 200_000, 500, 600_000)
+    found: dict[str, Any] = {}
+    for workers in (1, 2, 4):
+        for parts in sorted({1, workers}):
+            if workers > 1 and parts == 1:
+                continue
+            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(workers)]
+            command += ["-m", "benchmarks.distributed", "worker", "--folder", str(folder), "--steps", str(steps)]
+            done = subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True, text=True, cwd=ROOT)
+            found[str(workers)] = json.loads(re.findall(r"^\{.*\}$", done.stdout, re.MULTILINE)[-1])
+    alone = found["1"]["cpu_ms_per_step_and_worker"]
+    for measured in found.values():
+        measured["more_cpu_than_one_process"] = round(measured["cpu_ms_per_step_and_worker"] / alone - 1, 3)
+    return {"steps": steps, "by_workers": found}
+
+
+def worker(folder: Path, steps: int) -> None:
+    """One of the workers of `costs`: trains a little, then measures."""
+    from transher.graph import load_graph
+    from transher.training.part_trainer import PartTrainer
+    from transher.training.parts import Layout
+    from transher.training.plan import plan
+    from transher.training.recipe import Recipe
+    from transher.training.shard import shard_of
+    from transher.training.trainer import Trainer
+    from transher.workers import together
+
+    with together() as workers:
+        recipe = Recipe().with_settings(
+            {
+                "model.k": 200, "training.batch": 1024 * workers.count, "training.negatives": 256,
+                "training.parts": workers.count, "training.gradient_share": 0.1,
+            }
+        )  # fmt: skip
+        graph = load_graph(folder / "graph.tsv", fractions=(1.0, 0.0, 0.0))
+        run = Path(tempfile.mkdtemp(dir=folder))
+        if workers.count == 1:
+            trainer: Trainer = Trainer(graph, recipe, run)
+        else:
+            own = Layout(recipe.training.parts, workers.count).of(workers.index)
+            trainer = PartTrainer(shard_of(graph, recipe.training, own), recipe, run, workers)
+        for step in range(20):
+            trainer.train_step(trainer.batches.at(step), step)
+        sent, cpu, clock = workers.sent, time.process_time(), time.monotonic()
+        for step in range(20, 20 + steps):
+            trainer.train_step(trainer.batches.at(step), step)
+        cpu, clock, sent = time.process_time() - cpu, time.monotonic() - clock, workers.sent - sent
+        expected = plan(200_000, 200, workers.count, relations=500, batch=1024, negatives=256).sent
+        if workers.first:
+            told = {
+                "cpu_ms_per_step_and_worker": round(1e3 * cpu / steps, 2),
+                "wall_ms_per_step": round(1e3 * clock / steps, 2),
+                "bytes_per_step": round(sent / steps),
+                "bytes_by_formula": round(expected),
+                "off_by": round(sent / steps / expected - 1, 4) if expected else 0.0,
+            }
+            print(json.dumps(told), flush=True)
+
+
+def prepare(folder: Path, triples: int, memory: str) -> dict[str, Any]:
+    """Time and peak memory of `transher prepare` on a random graph."""
+    sys.path.insert(0, str(ROOT))
+    from scripts.make_large_graph import write_graph
+
+    source, out = folder / "graph", folder / "prepared"
+    write_graph(source, triples // 4, 1000, triples, 10_000)
+    size = sum(path.stat().st_size for path in source.iterdir())
+    start, before = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    command = [
+        sys.executable,
+        "-m",
+        "transher",
+        "prepare",
+        str(source),
+        "--out",
+        str(out),
+        "--memory",
+        memory,
+        "--json",
+    ]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {
+        "triples": triples,
+        "text_bytes": size,
+        "memory_limit": memory,
+        "peak_gb": round(after.ru_maxrss * 1024 / 1e9, 3),
+        "seconds": round(time.monotonic() - start, 1),
+        "cpu_seconds": round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1),
+        "load_average": os.getloadavg()[0],
+        "prepared": json.loads(done.stdout),
+    }
+
+
+def namespaces(folder: Path) -> dict[str, Any]:
+    """One training over two network namespaces with 1 Gbit/s between them, against one process."""
+    write_graph_folder(folder / "graph")
+    for name in ("two", "one"):
+        (folder / name).mkdir()
+    train = ["train", str(folder / "graph"), "--sharded", *settings({**QUICK, "training.parts": 2}), "--out"]
+    spaces = [f"transher{os.getpid()}{letter}" for letter in "ab"]
+    try:
+        for space in spaces:
+            if subprocess.run(["ip", "netns", "add", space], capture_output=True).returncode:
+                return {"skipped": "network namespaces are not allowed here"}
+        link = f"ip link add v0 netns {spaces[0]} type veth peer name v1 netns {spaces[1]}"
+        subprocess.run(link.split(), check=True)
+        for place, space in enumerate(spaces):
+            device = f"v{place}"
+            for command in (
+                f"ip addr add 10.77.0.{place + 1}/24 dev {device}",
+                f"ip link set {device} up",
+                "ip link set lo up",
+                f"tc qdisc add dev {device} root tbf rate 1gbit burst 256kb latency 50ms",
+            ):
+                subprocess.run(["ip", "netns", "exec", space, *command.split()], check=True)
+        processes = []
+        for place, space in enumerate(spaces):
+            launcher = ["ip", "netns", "exec", space, sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+            launcher += ["--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-endpoint", "10.77.0.1:29511"]
+            launcher += [
+                "--rdzv-id",
+                "two",
+                "--rdzv-conf",
+                f"is_host={1 - place}",
+                "--local-addr",
+                f"10.77.0.{place + 1}",
+                "-m",
+                "transher",
+                *train,
+            ]
+            environment = {**ENVIRONMENT, "GLOO_SOCKET_IFNAME": f"v{place}"}
+            processes.append(subprocess.Popen([*launcher, str(folder / "two")], env=environment, stderr=sys.stderr))
+        codes = [process.wait(timeout=1200) for process in processes]
+        shown = subprocess.run(
+            ["ip", "netns", "exec", spaces[0], "ip", "-s", "-j", "link", "show", "v0"], capture_output=True, text=True
+        )
+        sent = json.loads(shown.stdout)[0]["stats64"]["tx"]["bytes"]
+    finally:
+        for space in spaces:
+            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+    subprocess.run(torchrun(1, *train, str(folder / "one")), env=ENVIRONMENT, check=True, capture_output=True)
+    return {
+        "exit_codes": codes,
+        "bytes_sent_by_first": sent,
+        "steps": QUICK["training.steps"],
+        "identical": digest(folder / "two") == digest(folder / "one"),
+    }
+
+
+def simulate(picture: Path) -> dict[str, Any]:
+    """Triples per second of 1 to 64 workers by the measured CPU time of a step, the formula's bytes and latencies."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    from transher.training.plan import plan
+
+    measured = json.loads((RESULTS / "distributed-costs.json").read_text("utf-8"))["by_workers"]
+    alone, two = (measured[key]["cpu_ms_per_step_and_worker"] for key in ("1", "2"))
+    exchange = max(0.0, two - alone)  # CPU of packing, adding up and gloo, per step
+    latency = 0.05  # ms of a collective on a network of one switch: assumed
+    collectives = 5  # that a step waits for: rows and gradients of two tables, and the losses
+    workers = [1, 2, 4, 8, 16, 32, 64]
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4))
+    rows = []
+    for gigabits in (1, 10, 100):
+        speeds = []
+        for count in workers:
+            sent = plan(100_000_000, 200, count).milliseconds(gigabits)
+            waits = 0.0 if count == 1 else exchange + sent + collectives * latency * max(1.0, np.log2(count))
+            speeds.append(1024 * count / (alone + waits) * 1e3)
+            rows.append({"gbit": gigabits, "workers": count, "triples_per_second": round(speeds[-1])})
+        axes[0].plot(workers, speeds, marker="o", label=f"{gigabits} Gbit/s")
+    axes[0].plot(workers, [1024 * count / alone * 1e3 for count in workers], "k:", label="ideal")
+    axes[0].set(xscale="log", yscale="log", xlabel="workers", ylabel="triples per second", title="k = 200, simulated")
+    for entities in (1e6, 1e7, 1e8, 1e9):
+        memory = [plan(int(entities), 200, count).total_bytes / 1e9 for count in workers]
+        axes[1].plot(workers, memory, marker="o", label=f"{entities:.0e} entities")
+    axes[1].set(
+        xscale="log", yscale="log", xlabel="workers", ylabel="GB per worker", title="memory, Adam, by arithmetic"
+    )
+    for axis in axes:
+        axis.legend()
+        axis.grid(alpha=0.3)
+    figure.tight_layout()
+    picture.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(picture)
+    checked = {}
+    for key, found in measured.items():
+        predicted = alone + (exchange if int(key) > 1 else 0.0)
+        checked[key] = {"predicted_cpu_ms": round(predicted, 2), "measured": found["cpu_ms_per_step_and_worker"]}
+    assumed = {
+        "latency_ms": latency,
+        "collectives": collectives,
+        "compute_ms": alone,
+        "exchange_ms": round(exchange, 2),
+    }
+    return {"assumed": assumed, "calibration": checked, "speeds": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["bits", "kills", "costs", "prepare", "namespaces", "simulate", "worker"])
+    parser.add_argument("--triples", type=int, default=20_000_000)
+    parser.add_argument("--memory", default="1GB")
+    parser.add_argument("--folder", type=Path)
+    parser.add_argument("--steps", type=int, default=100)
+    given = parser.parse_args()
+    if given.what == "worker":
+        worker(given.folder, given.steps)
+        return
+    name = f"{given.what}-{given.triples // 1_000_000}M" if given.what == "prepare" else given.what
+    folder = Path(tempfile.mkdtemp(prefix="transher-"))
+    try:
+        if given.what == "simulate":
+            found = simulate(ROOT / "docs/images/beyond-one-machine.svg")
+        elif given.what == "prepare":
+            found = prepare(folder, given.triples, given.memory)
+        else:
+            found = {"bits": bits, "kills": kills, "costs": costs, "namespaces": namespaces}[given.what](folder)
+    finally:
+        shutil.rmtree(folder)
+    (RESULTS / f"distributed-{name}.json").write_text(json.dumps(found, indent=2) + "\n", "utf-8")
+    print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

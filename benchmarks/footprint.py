@@ -1,0 +1,131 @@
+"""What an installation costs: its size on disk, and how long an import takes.
+
+    python -m benchmarks.footprint dist/transher-….whl
+
+installs the wheel into a fresh environment, without a compiler and away from the repository, asks the demo's questions
+there, and writes results/footprint.json and the table of docs/install.md. It fails if the package has outgrown LIMIT.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import describe, moment
+from transher.files import write_json, write_text
+
+ROOT = Path(__file__).parents[1]
+RESULT, DOCUMENT = ROOT / "results" / "footprint.json", ROOT / "docs" / "install.md"
+LIMIT = 6_000_000  # bytes of the package itself, installed
+_ROUNDS = 5
+_MARKED = re.compile(r"(<!-- table: footprint -->\n).*?(<!-- end -->)", re.S)
+_SIZES = """
+import json
+from importlib.metadata import distributions
+sizes = {}
+for one in distributions():
+    files = [one.locate_file(file) for file in one.files or []]
+    sizes[one.metadata["Name"].lower()] = sum(file.stat().st_size for file in files if file.is_file())
+print(json.dumps(sizes))
+"""
+_TIMED = "import time; start = time.perf_counter(); {}; print(time.perf_counter() - start)"
+_IMPORTS = {
+    "import transher": "import transher",
+    "the command line": "import transher.cli.main",
+    "import torch alone": "import torch",
+    "transher.train": "import transher; transher.train",
+}
+
+
+def measure(wheel: Path, python: str) -> dict[str, Any]:
+    """Sizes in bytes and best times in seconds, in a fresh environment."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder, "fresh")
+        _run([python, "-m", "venv", str(environment)])
+        fresh = str(environment / "bin" / "python")
+        constraints = str(ROOT / "constraints.txt")
+        _run([fresh, "-m", "pip", "install", "--quiet", "--constraint", constraints, str(wheel.resolve())])
+        sizes = json.loads(_run([fresh, "-c", _SIZES], folder))
+        seconds = {
+            name: min(float(_run([fresh, "-c", _TIMED.format(code)], folder)) for _ in range(_ROUNDS))
+            for name, code in _IMPORTS.items()
+        }
+        _demo(fresh, folder)
+        return {
+            "wheel": wheel.name,
+            "wheel_bytes": wheel.stat().st_size,
+            "installed_bytes": sizes["transher"],
+            "all_bytes": sum(sizes.values()),
+            "largest": dict(sorted(sizes.items(), key=lambda item: -item[1])[:6]),
+            "seconds": seconds,
+            "backend": _run([fresh, "-c", "from transher import kernels; print(kernels.backend())"], folder).strip(),
+            "python": _run([fresh, "-c", "import platform; print(platform.python_version())"], folder).strip(),
+        }
+
+
+def _demo(python: str, folder: str) -> None:
+    """A run and an answer, from outside the repository."""
+    transher = [python, "-m", "transher"]
+    short = ["--set", "training.steps=100", "--set", "model.k=32"]
+    _run([*transher, "train", "world", "--model", "transher", "--out", "run", *short], folder)
+    asked = _run([*transher, "predict", "run", "--head", "Lima", "--relation", "located_in", "--json"], folder)
+    assert json.loads(asked), "the demo has no answers"
+
+
+def _run(command: Sequence[str], folder: str | None = None) -> str:
+    """Output of a command that finds no compiler."""
+    environment = {**os.environ, "CC": os.devnull, "CXX": os.devnull, "PYTHONPATH": ""}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{' '.join(command)}\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+def table(found: dict[str, Any]) -> str:
+    """Rows of the table, and what they were measured on."""
+    sizes = [
+        ("the wheel", found["wheel_bytes"]),
+        ("the package, installed", found["installed_bytes"]),
+        ("with everything that it needs", found["all_bytes"]),
+    ]
+    rows = [(name, f"{size / 1e6:,.1f} MB") for name, size in sizes]
+    rows += [(f"{name}", f"{1000 * seconds:,.0f} ms") for name, seconds in found["seconds"].items()]
+    largest = ", ".join(f"{name} {size / 1e6:,.0f} MB" for name, size in list(found["largest"].items())[:4])
+    measured = found["measured"]
+    return (
+        "| | |\n|---|---:|\n"
+        + "".join(f"| {name} | {value} |\n" for name, value in rows)
+        + f"\nThe largest parts: {largest}. Measured by `python -m benchmarks.footprint WHEEL` on {measured['date']} "
+        f"with {found['wheel']}, Python {found['python']}, on a machine with a load of {measured['load'][0]:g}.\n"
+    )
+
+
+def with_table(text: str, found: dict[str, Any]) -> str:
+    return _MARKED.sub(lambda match: f"{match[1]}{table(found)}{match[2]}", text)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("wheel", type=Path)
+    parser.add_argument("--python", default=sys.executable, help="the Python to install into")
+    parser.add_argument("--check", action="store_true", help="write nothing, only check the limit")
+    arguments = parser.parse_args()
+    found = measure(arguments.wheel, arguments.python) | {"measured": {**moment(), "machine": describe()}}
+    print(json.dumps({key: value for key, value in found.items() if key != "measured"}, indent=2))
+    if found["installed_bytes"] > LIMIT:
+        sys.exit(f"The package takes {found['installed_bytes']:,} bytes: more than {LIMIT:,}. What has joined it?")
+    if not arguments.check:
+        write_json(RESULT, found)
+        write_text(DOCUMENT, with_table(DOCUMENT.read_text("utf-8"), found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""`python -m benchmarks.gpu [--compile]`: the training step and ranking on this machine's GPU, against the authors'
+formulation and PyKEEN on the same GPU; or, without a GPU, what the kernels compile to.
+
+Writes results/gpu-<name of the GPU>.json, or results/gpu-code.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import machine
+from benchmarks.formulations import AuthorsStep, CrossAlone, scaled_l1
+from benchmarks.graphs import graph_like, paper_recipe
+from benchmarks.pykeen_side import PyKeen
+from benchmarks.settings import Settings, say
+from benchmarks.step import BATCH, NEGATIVES, Lazy, Steps
+from benchmarks.timing import in_turns
+from transher import kernels
+from transher.evaluation.ranking import rank
+from transher.graph.graph import Graph
+from transher.training.trainer import Trainer
+
+RESULTS = Path(__file__).parent.parent / "results"
+SHAPES = (1500, 512)
+SECONDS = 600.0
+RANKED = 1000  # test triples
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu", description=__doc__.partition("\n")[0])
+    parser.add_argument("--compile", action="store_true", help="compile for five targets; needs no GPU")
+    if parser.parse_args().compile:
+        write("gpu-code", compiled())
+    elif not torch.cuda.is_available():
+        sys.exit("There is no GPU here that torch can use: nothing is measured. --compile needs none.")
+    else:
+        write("gpu-" + re.sub(r"\W+", "-", torch.cuda.get_device_name()).strip("-").lower(), measured())
+
+
+def write(name: str, result: dict[str, Any]) -> None:
+    path = RESULTS / f"{name}.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print(f"wrote {path.relative_to(RESULTS.parent)}")
+
+
+def compiled() -> dict[str, Any]:
+    """Registers, spills and instructions of every kernel on every target, beside the ideal."""
+    from benchmarks.gpu_code import LOOPS, TARGETS, compile_for
+    from benchmarks.gpu_code import kernels as all_kernels
+
+    found: dict[str, Any] = {}
+    before, begun = machine.moment(), time.monotonic()
+    for name, kernel in all_kernels().items():
+        loop = LOOPS.get(name)
+        limits = {} if loop is None else {"ideal_per_element": loop.ideal, "most_per_element": loop.most}
+        found[name] = limits | {target: asdict(compile_for(name, kernel, target)) for target in TARGETS}
+        say(f"{name}: " + ", ".join(f"{target} {found[name][target]['per_element'] or '–'}" for target in TARGETS))
+    return {"triton": version("triton"), "kernels": found, "measured": _measured(before, begun)}
+
+
+def _measured(before: dict[str, Any], begun: float) -> dict[str, Any]:
+    """When, on what and for how long, as in the other results."""
+    return {
+        **before,
+        "load_after": [round(value, 2) for value in os.getloadavg()],
+        "seconds": round(time.monotonic() - begun, 1),
+        "machine": machine.describe(),
+    }
+
+
+def measured() -> dict[str, Any]:
+    """The table of `make bench`, on the GPU."""
+    before, begun = machine.moment(), time.monotonic()
+    graph, title = graph_like("fb15k-237")
+    result: dict[str, Any] = {
+        "gpu": torch.cuda.get_device_name(),
+        "graph": title,
+        "batch": BATCH,
+        "negatives": NEGATIVES,
+        "ranked": RANKED,
+        "shapes": [],
+    }
+    for k in SHAPES:
+        say(f"a training step and a ranking at k {k}")
+        settings = Settings(quick=False, seconds=SECONDS)
+        sides: dict[str, Callable[[], Any]] = {name: _Synchronised(side) for name, side in _sides(graph, k).items()}
+        result["shapes"].append({"k": k, "sides": in_turns(sides, settings, SECONDS, compiled=("compiled kernels",))})
+    return result | {"measured": _measured(before, begun)}
+
+
+def _sides(graph: Graph, k: int) -> dict[str, Callable[[], Any]]:
+    gpu = torch.device("cuda")
+    trainer = Trainer(graph, paper_recipe(k).with_settings(["training.device=cuda"]), Path(tempfile.gettempdir()))
+    triples = torch.from_numpy(graph.train[:BATCH]).long().to(gpu)
+    sizes = len(graph.entities), len(graph.relations), k, NEGATIVES
+    theirs = PyKeen(graph, k)
+    theirs.model.to(gpu)
+    return {
+        "whole": Steps(trainer),
+        "kernels": CrossAlone(kernels.scaled_l1_cross, BATCH, NEGATIVES, k, gpu),
+        "compiled kernels": CrossAlone(torch.compile(scaled_l1, dynamic=False), BATCH, NEGATIVES, k, gpu),
+        "authors": Lazy(lambda: AuthorsStep(triples, *sizes)),
+        "pykeen": Lazy(lambda: theirs.step(BATCH, NEGATIVES)),
+        "ranking": lambda: rank(trainer.scorer, graph.test[:RANKED], graph.known),
+        "ranking, pykeen": Lazy(lambda: theirs.ranking(RANKED, 64)),
+    }
+
+
+class _Synchronised:
+    """A side whose time ends when the GPU is done."""
+
+    def __init__(self, side: Callable[[], Any]) -> None:
+        self.side = side
+
+    def __call__(self) -> None:
+        self.side()
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""How rows lie when a kernel reads them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+_VECTOR = 16  # Triton reads four numbers at once where rows begin at multiples of this many
+_BEYOND = 64  # numbers that a kernel may read beyond the end, to throw them away: that costs less than to ask
+
+
+def packed(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
+    """Parts (n, k) → (blocks, k, parts, block), padded with zeros to whole blocks and to a multiple of `step`
+    coordinates: one coordinate of a block's rows lies in one piece."""
+    n, k = parts[0].shape
+    whole: Tensor = pad(torch.stack(parts, 1), (0, -k % step, 0, 0, 0, -n % block))
+    blocks: Tensor = whole.unflatten(0, (-1, block))
+    return blocks.permute(0, 3, 2, 1).contiguous()
+
+
+def aligned(rows: Tensor) -> Tensor:
+    """A copy of rows (n, k) with columns of zeros, so that each begins at a multiple of 16 numbers; behind the last
+    one, some more numbers may be read."""
+    n, k = rows.shape
+    width = k + -k % _VECTOR
+    room = rows.new_zeros(n * width + _BEYOND)
+    copy = room[: n * width].view(n, width)
+    copy[:, :k] = rows
+    return copy
+
+
+def roomy(numbers: Tensor) -> Tensor:
+    """A copy of numbers (n, m) behind which some more may be read."""
+    return pad(numbers.reshape(-1), (0, _BEYOND))[: numbers.numel()].view(numbers.shape)
+
+
+class Occurrences(NamedTuple):
+    """Where each of U rows occurs in a list of ids: row u at places[starts[u]:starts[u + 1]], ascending. To sum by it,
+    rather than by atomic additions, gives the same bits each time."""
+
+    places: Tensor  # int64 (n,)
+    starts: Tensor  # int64 (U + 1,)
+
+    @classmethod
+    def of(cls, ids: Tensor, rows: int) -> Occurrences:
+        found, places = torch.sort(ids.reshape(-1), stable=True)
+        return cls(places, torch.searchsorted(found, torch.arange(rows + 1, device=ids.device)))
+
+
+def refuse_misfits(*rows: Tensor, ids: Tensor | None = None) -> None:
+    """An error where rows do not have the same width, or ids (…) are not those of the last ones. On a GPU, where asking
+    would wait for all that is under way, a wrong id stops the program at some later time."""
+    if len({part.shape[1] for part in rows}) > 1:
+        raise ValueError(f"rows must have one width, and have {', '.join(str(part.shape[1]) for part in rows)}.")
+    if ids is None or not ids.numel():
+        return
+    right = ((ids >= 0) & (ids < len(rows[-1]))).all()
+    if ids.device.type != "cpu":
+        torch._assert_async(right, "an index lies beyond the rows")
+    elif not right:
+        raise IndexError(f"an index lies beyond the {len(rows[-1])} rows.")

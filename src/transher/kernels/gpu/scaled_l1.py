@@ -1,0 +1,282 @@
+"""Scaled L1 distances Σ_i |q_i − s_i e_i| and their gradients, in Triton.
+
+A thread of `cross` keeps a small tile of (query, candidate) pairs in registers and goes through the coordinates one by
+one. For that, rows are packed: blocks of rows, transposed, so that one coordinate of neighbouring rows is one load.
+Padding is zero and adds zero. `cross`, `pairs` and the counts add up in the same order, runs of STEP coordinates and
+then the runs, by the same instruction: a pair's distance has the same bits in all of them.
+
+The sign of a difference is taken from its bits, so that it is never 0: at a difference of zero, the gradient is one of
+the two one-sided ones.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from transher.kernels.gpu.compiled import Compiled
+from transher.kernels.gpu.layout import Occurrences, aligned, packed, refuse_misfits, roomy
+from transher.kernels.interface import Tensors
+
+__all__ = ["scaled_l1_backward", "scaled_l1_cross", "scaled_l1_pairs", "scaled_l1_pairs_backward"]
+
+QUERIES, STEP = 64, 16  # queries of a block, and coordinates that are added up before their sum is
+# Pairs of a program. On warps of 64 threads a smaller tile keeps to the registers.
+TILE = {"QUERIES": QUERIES, "CANDIDATES": 32, "STEP": STEP}
+WIDE_TILE = {"QUERIES": QUERIES, "CANDIDATES": 8, "STEP": STEP}
+_SIGN = tl.constexpr(-0x80000000)
+
+
+@triton.jit
+def signed(size, difference):
+    """size with the sign of the difference: two bitwise operations, which a GPU does in one instruction."""
+    bits = size.to(tl.int32, bitcast=True) ^ (difference.to(tl.int32, bitcast=True) & _SIGN)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def with_sign(size, difference):
+    """size, which is not negative, with the sign of the difference."""
+    bits = (difference.to(tl.int32, bitcast=True) & _SIGN) | (size.to(tl.int32, bitcast=True) & 0x7FFFFFFF)
+    return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def tile_distances(qs, e, k, QUERIES: tl.constexpr, CANDIDATES: tl.constexpr, STEP: tl.constexpr):
+    """Pointers to packed (k, 2, QUERIES), which are q and −s, and (k, CANDIDATES) → (CANDIDATES, QUERIES)."""
+    qs += tl.arange(0, QUERIES)
+    e += tl.arange(0, CANDIDATES)
+    total = tl.zeros([CANDIDATES, QUERIES], tl.float32)
+    for _ in range(0, k, STEP):
+        run = tl.zeros([CANDIDATES, QUERIES], tl.float32)
+        for i in tl.static_range(STEP):
+            q = tl.load(qs + i * 2 * QUERIES)
+            minus_s = tl.load(qs + i * 2 * QUERIES + QUERIES)
+            x = tl.load(e + i * CANDIDATES)
+            run += tl.abs(tl.fma(minus_s[None, :], x[:, None], q[None, :]))
+        total += run
+        qs += STEP * 2 * QUERIES
+        e += STEP * CANDIDATES
+    return total
+
+
+@triton.jit
+def _cross(qs, e, out, B, N, k, QUERIES: tl.constexpr, CANDIDATES: tl.constexpr, STEP: tl.constexpr):
+    """Packed queries and candidates → distances (N, B)."""
+    block, block_of_queries = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    found = tile_distances(
+        qs + block_of_queries * k * 2 * QUERIES, e + block * k * CANDIDATES, k, QUERIES, CANDIDATES, STEP
+    )
+    n = block * CANDIDATES + tl.arange(0, CANDIDATES)[:, None]
+    b = block_of_queries * QUERIES + tl.arange(0, QUERIES)[None, :]
+    tl.store(out + n * B + b, found, mask=(n < N) & (b < B))
+
+
+@triton.jit
+def _pairs(qse, out, B, k, QUERIES: tl.constexpr, STEP: tl.constexpr):
+    """Packed (k, 3, QUERIES): q, −s and e → distances (B,)."""
+    block = tl.program_id(0).to(tl.int64)
+    lanes = tl.arange(0, QUERIES)
+    qse += block * k * 3 * QUERIES + lanes
+    total = tl.zeros([QUERIES], tl.float32)
+    for _ in range(0, k, STEP):
+        run = tl.zeros([QUERIES], tl.float32)
+        for i in tl.static_range(STEP):
+            q = tl.load(qse + i * 3 * QUERIES)
+            minus_s = tl.load(qse + i * 3 * QUERIES + QUERIES)
+            x = tl.load(qse + i * 3 * QUERIES + 2 * QUERIES)
+            run += tl.abs(tl.fma(minus_s, x, q))
+        total += run
+        qse += STEP * 3 * QUERIES
+    b = block * QUERIES + lanes
+    tl.store(out + b, total, mask=b < B)
+
+
+@triton.jit
+def _query_gradients(q, s, e, g, dq, ds, B, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Rows (B, k), (B, k), (N, k) and g (N, B) → dq = Σ_n g·sign, ds = −Σ_n g·sign·e."""
+    b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (b[:, None] < B) & (i[None, :] < k)
+    at = b[:, None].to(tl.int64) * k + i[None, :]
+    own, minus_s = tl.load(q + at, mask=inside, other=0.0), -tl.load(s + at, mask=inside, other=0.0)
+    sum_q, sum_s = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
+    e += i
+    g += b
+    for _ in tl.range(0, N, loop_unroll_factor=4):
+        x = tl.load(e)[None, :]  # unmasked: rows are `aligned`, and what lies beyond goes nowhere
+        pull = signed(tl.load(g)[:, None], tl.fma(minus_s, x, own))
+        sum_q += pull
+        sum_s = tl.fma(pull, x, sum_s)
+        e += k
+        g += B
+    # Signs of bits hide a NaN, which must be seen.
+    tl.store(dq + at, tl.where(own == own, sum_q, own), mask=inside)
+    tl.store(ds + at, tl.where(minus_s == minus_s, -sum_s, minus_s), mask=inside)
+
+
+@triton.jit
+def _candidate_gradients(q, s, e, g, de, B, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Rows (B, k), (B, k), (N, k) and g (B, N) → de = −Σ_b g·sign·s."""
+    n = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    inside = (n[:, None] < N) & (i[None, :] < k)
+    at = n[:, None].to(tl.int64) * k + i[None, :]
+    minus_x = -tl.load(e + at, mask=inside, other=0.0)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    q += i
+    s += i
+    g += n
+    for _ in tl.range(0, B, loop_unroll_factor=4):
+        # sign(q − s·e)·s is |s| with the sign of ±q − |s|·e, where ± is the sign of s: one instruction on any GPU.
+        scale = tl.load(s)
+        size, turned = tl.abs(scale)[None, :], signed(tl.load(q), scale)[None, :]
+        pull = with_sign(size, tl.fma(size, minus_x, turned))
+        total = tl.fma(tl.load(g)[:, None], pull, total)
+        q += k
+        s += k
+        g += N
+    tl.store(de + at, tl.where(minus_x == minus_x, -total, minus_x), mask=inside)
+
+
+@triton.jit
+def _listed(q, s, e, ids, out, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Rows (B, k), (B, k), (U, k) and ids (B, N) → distances (B, N)."""
+    b = tl.program_id(0).to(tl.int64)
+    n = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    rows = e + tl.load(ids + b * N + n, mask=n < N, other=0)[:, None] * k
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, k, COLUMNS):
+        i = first + tl.arange(0, COLUMNS)
+        own = tl.load(q + b * k + i, mask=i < k, other=0.0)[None, :]
+        scale = tl.load(s + b * k + i, mask=i < k, other=0.0)[None, :]
+        x = tl.load(rows + i[None, :], mask=(n[:, None] < N) & (i[None, :] < k), other=0.0)
+        total += tl.abs(tl.fma(-scale, x, own))
+    tl.store(out + b * N + n, tl.sum(total, 1), mask=n < N)
+
+
+@triton.jit
+def _listed_query_gradients(q, s, e, ids, g, dq, ds, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_query_gradients`, with ids (B, N) of rows of e and g (B, N)."""
+    b = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    own = tl.load(q + b * k + i, mask=i < k, other=0.0)
+    minus_s = -tl.load(s + b * k + i, mask=i < k, other=0.0)
+    sum_q, sum_s = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, N, ROWS):
+        n = first + tl.arange(0, ROWS)
+        rows = e + tl.load(ids + b * N + n, mask=n < N, other=0)[:, None] * k
+        x = tl.load(rows + i[None, :], mask=(n[:, None] < N) & (i[None, :] < k), other=0.0)
+        size = tl.load(g + b * N + n, mask=n < N, other=0.0)[:, None]
+        pull = signed(size, tl.fma(minus_s[None, :], x, own[None, :]))
+        sum_q += pull
+        sum_s = tl.fma(pull, x, sum_s)
+    tl.store(dq + b * k + i, tl.where(own == own, tl.sum(sum_q, 0), own), mask=i < k)
+    tl.store(ds + b * k + i, tl.where(minus_s == minus_s, -tl.sum(sum_s, 0), minus_s), mask=i < k)
+
+
+@triton.jit
+def _listed_candidate_gradients(q, s, e, g, places, starts, de, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_candidate_gradients`, from where each row of e occurs in ids (B, N)."""
+    u = tl.program_id(0).to(tl.int64)
+    i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    minus_x = -tl.load(e + u * k + i, mask=i < k, other=0.0)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    last = tl.load(starts + u + 1)
+    for first in range(tl.load(starts + u), last, ROWS):
+        place = first + tl.arange(0, ROWS)
+        pair = tl.load(places + place, mask=place < last, other=0)
+        at = (pair // N)[:, None] * k + i[None, :]
+        inside = (place[:, None] < last) & (i[None, :] < k)
+        scale = tl.load(s + at, mask=inside, other=0.0)
+        difference = tl.fma(scale, minus_x[None, :], tl.load(q + at, mask=inside, other=0.0))
+        size = tl.load(g + pair, mask=place < last, other=0.0)[:, None]
+        total = tl.fma(signed(size, difference), scale, total)
+    tl.store(de + u * k + i, tl.where(minus_x == minus_x, -tl.sum(total, 0), minus_x), mask=i < k)
+
+
+_FLOATS = dict.fromkeys(("q", "s", "e", "g", "dq", "ds", "de", "qs", "qse", "out"), "*fp32")
+_TYPES = _FLOATS | dict.fromkeys(("ids", "places", "starts"), "*i64") | dict.fromkeys(("B", "N", "k"), "i32")
+
+_BLOCK = {"ROWS": 32, "COLUMNS": 64}  # of a gradient
+
+CROSS = Compiled(_cross, _TYPES, TILE, 2, wide=(WIDE_TILE, 1))
+PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
+QUERY_GRADIENTS = Compiled(_query_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
+CANDIDATE_GRADIENTS = Compiled(_candidate_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
+LISTED = Compiled(_listed, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
+LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
+LISTED_CANDIDATE_GRADIENTS = Compiled(_listed_candidate_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
+
+
+def scaled_l1_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor | None, out: Tensor) -> None:
+    """As in `interface`: all candidates of all queries or, with ids, candidates of each query's own."""
+    q, s = query
+    refuse_misfits(q, s, e, ids=ids)
+    B, N = out.shape
+    if ids is not None:
+        q, s, e = aligned(q), aligned(s), aligned(e)
+        LISTED((B, LISTED.blocks(N, "ROWS")), q, s, e, ids, out, N, q.shape[1])
+        return
+    out.copy_(cross_transposed(packed_queries(q, s), packed_candidates(e), B, N).T)
+
+
+def packed_queries(q: Tensor, s: Tensor) -> Tensor:
+    return packed((q, -s), QUERIES, STEP)
+
+
+def packed_candidates(e: Tensor) -> Tensor:
+    return packed((e,), CROSS.size("CANDIDATES"), STEP)
+
+
+def cross_transposed(qs: Tensor, e: Tensor, B: int, N: int) -> Tensor:
+    """Packed (q, −s) and candidates → distances (N, B)."""
+    found = qs.new_empty(N, B)
+    CROSS((CROSS.blocks(N, "CANDIDATES"), CROSS.blocks(B, "QUERIES")), qs, e, found, B, N, qs.shape[1])
+    return found
+
+
+def scaled_l1_backward(
+    threads: int, query: Tensors, e: Tensor, ids: Tensor | None, g: Tensor, d_query: Tensors, de: Tensor
+) -> None:
+    """As in `interface`."""
+    k = e.shape[1]
+    q, s, e = (aligned(part) for part in (*query, e))
+    B, N, width = *g.shape, q.shape[1]
+    dq, ds, d_rows = (torch.empty_like(part) for part in (q, s, e))
+    if ids is None:
+        _over(QUERY_GRADIENTS, B, width, q, s, e, roomy(g.T), dq, ds, B, N, width)
+        _over(CANDIDATE_GRADIENTS, N, width, q, s, e, roomy(g), d_rows, B, N, width)
+    else:
+        places, starts = Occurrences.of(ids, len(e))
+        columns = LISTED_QUERY_GRADIENTS.blocks(width, "COLUMNS")
+        LISTED_QUERY_GRADIENTS((B, columns), q, s, e, ids, g, dq, ds, N, width)
+        LISTED_CANDIDATE_GRADIENTS((len(e), columns), q, s, e, g, places, starts, d_rows, N, width)
+    for result, found in zip((*d_query, de), (dq, ds, d_rows), strict=True):
+        result.copy_(found[:, :k])
+
+
+def _over(kernel: Compiled, rows: int, columns: int, *arguments: Tensor | int) -> None:
+    """One program per block of a (rows, columns) result."""
+    kernel((kernel.blocks(rows, "ROWS"), kernel.blocks(columns, "COLUMNS")), *arguments)
+
+
+def scaled_l1_pairs(threads: int, query: Tensors, e: Tensor, ids: None, out: Tensor) -> None:
+    """As in `interface`."""
+    q, s = query
+    refuse_misfits(q, s, e)
+    qse = packed((q, -s, e), QUERIES, STEP)
+    PAIRS((PAIRS.blocks(len(out), "QUERIES"),), qse, out, len(out), qse.shape[1])
+
+
+def scaled_l1_pairs_backward(
+    threads: int, query: Tensors, e: Tensor, ids: None, g: Tensor, d_query: Tensors, de: Tensor
+) -> None:
+    """As in `interface`: a row each, which torch does as fast as it can be read."""
+    q, s = query
+    dq, ds = d_query
+    torch.mul(torch.addcmul(q, s, e, value=-1).sign_(), g[:, None], out=dq)
+    torch.mul(dq, e, out=ds).neg_()
+    torch.mul(dq, s, out=de).neg_()

@@ -1,0 +1,125 @@
+"""Trainings in parts, on one worker or many, and the runs that they leave: whole, or sharded where they do not fit."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+
+from transher.errors import InputError, TransherError
+from transher.files import alone, sweep, write_safetensors
+from transher.models import build_model
+from transher.models.sharded import Lead, Pieces, ShardedEmbeddings, follow
+from transher.scorer import Scorer
+from transher.training.checkpoints import FORMAT, MODEL_FILE, STATE_FILE
+from transher.training.part_trainer import PartTrainer
+from transher.training.parts import Layout, bounds
+from transher.training.recipe import Recipe
+from transher.training.shard import read_shard
+from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, mapped_parts, read_pointer, sweep_parts
+from transher.training.watcher import Watcher
+from transher.workers import Workers, joined
+
+_LOCK_FILE, _GRAPH_FOLDER = ".lock", "graph"
+SHARDED_FILE = "sharded"  # empty: a run that stays in parts even if it would fit
+_leads: dict[Path, Scorer] = {}
+
+
+def first_does(workers: Workers, begin: Callable[[], None]) -> None:
+    """The first worker does what one must do; if it fails, all end, and one error is told."""
+    problem: TransherError | None = None
+    if workers.first:
+        try:
+            begin()
+        except TransherError as error:
+            problem = error
+    failed = workers.told(problem is not None)
+    if problem is not None:
+        raise problem
+    if failed:
+        raise SystemExit(1)
+
+
+def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: Workers) -> dict[str, float]:
+    """Train what lies in a folder, from its last checkpoint if it has one; gives the cost. Afterwards the folder has
+    weights to answer from, whole where they fit."""
+    with alone(folder / _LOCK_FILE, str(folder)) if workers.first else nullcontext():
+        if workers.first:
+            sweep(folder)
+            for pointer in (MODEL_POINTER, STATE_POINTER):
+                sweep_parts(folder, pointer)
+        workers.meet()
+        shard = read_shard(folder / _GRAPH_FOLDER, recipe.training, workers)
+        resumed = (folder / STATE_POINTER).is_file()
+        trainer = PartTrainer(shard, recipe, folder, workers, resume=resumed)
+        trainer.run(watcher if workers.first else None)
+        progress = trainer.progress
+        workers.meet()
+        if workers.first and not (folder / SHARDED_FILE).exists() and _fits(folder):
+            make_whole(folder)
+        workers.meet()
+    return {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+
+
+def is_sharded(folder: Path) -> bool:
+    """Whether a run's weights lie in parts."""
+    return (folder / MODEL_POINTER).is_file() and not (folder / MODEL_FILE).is_file()
+
+
+def make_whole(folder: Path) -> None:
+    """An ordinary run folder out of one in parts. Its rows are read from disk as they are written."""
+    for pointer, name in ((STATE_POINTER, STATE_FILE), (MODEL_POINTER, MODEL_FILE)):
+        if not (folder / pointer).is_file():
+            continue
+        parts, said = mapped_parts(folder, pointer), read_pointer(folder, pointer)
+        arrays = {key: [part[key].numpy() for part in parts] for key in parts[0]}
+        write_safetensors(folder / name, arrays, {"format": FORMAT, "state": json.dumps(said["state"])})
+    for pointer in (STATE_POINTER, MODEL_POINTER):
+        (folder / pointer).unlink(missing_ok=True)
+        shutil.rmtree(folder / pointer.removesuffix(".json"), ignore_errors=True)
+
+
+def _fits(folder: Path) -> bool:
+    """Whether one process can answer from all weights: they take less than half of this machine's memory."""
+    said = read_pointer(folder, MODEL_POINTER)
+    size = sum((folder / said["folder"] / name).stat().st_size for name in said["files"])
+    return bool(2 * size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> Scorer:
+    """What a sharded run answers by. Started by torchrun, each worker has its parts, the first one asks and the others
+    answer it until it ends; a process alone has all parts, mapped from their files."""
+    folder = folder.resolve()
+    if folder in _leads:
+        return _leads[folder]
+    workers, model = joined(), build_model(recipe.model)
+    parts = mapped_parts(folder, MODEL_POINTER)
+    layout = Layout(len(parts), workers.count)
+    own, most = layout.of(workers.index), max(len(layout.of(worker)) for worker in range(workers.count))
+    widths = {"entities": model.entity_width, "relations": model.relation_width}
+    pieces = {}
+    for name, width in widths.items():
+        starts = bounds(counts[name], len(parts))
+        for number, part in enumerate(parts):
+            expected = starts[number + 1] - starts[number], width
+            if tuple(part[name].shape) != expected:
+                found = tuple(part[name].shape)
+                raise InputError(
+                    f"part {number} has {found} for {name}, where recipe and graph say {expected}.",
+                    file=folder / MODEL_POINTER,
+                )
+        mine = [(starts[number], parts[number][name]) for number in own]
+        pieces[name] = Pieces(counts[name], width, mine, most, workers)
+    scorer = ShardedEmbeddings(model, pieces["entities"], pieces["relations"], recipe.model.reciprocal)
+    if workers.count == 1:
+        return scorer
+    if not workers.first:
+        follow(scorer)
+        raise SystemExit(0)
+    lead = _leads[folder] = Lead(scorer)
+    atexit.register(lead.dismiss)
+    return lead

@@ -1,0 +1,162 @@
+"""Sharded tables on disk, by Distributed Checkpoint: a file of safetensors per part, and a pointer once all are there.
+
+The files of a checkpoint are in a folder of their own. The pointer, a small JSON file, is replaced when every worker
+has written: so a checkpoint is whole, or it is not there. Files are by part and not by worker, so any number of workers
+reads them.
+"""
+
+from __future__ import annotations
+
+import shutil
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, TypeAdapter
+from torch import Tensor
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+from typing_extensions import TypedDict
+
+from transher.errors import InputError
+from transher.files import read_json, read_safetensors_metadata, safetensors_is_whole, write_json, write_safetensors
+from transher.training.checkpoints import FORMAT
+from transher.workers import Workers
+
+MODEL_POINTER, STATE_POINTER = "model.json", "checkpoint.json"
+_FOLDERS = {MODEL_POINTER: "model", STATE_POINTER: "checkpoint"}
+
+Parts = dict[int, dict[str, Tensor]]  # by part, then by name
+
+
+class Pointer(TypedDict):
+    """What a pointer says. `files`: the hash of each."""
+
+    format: str
+    folder: Annotated[str, StringConstraints(pattern=r"^(model|checkpoint)/step-[0-9]{8,}$")]
+    files: Annotated[dict[str, str], Field(min_length=1)]
+    state: dict[str, Any]
+
+
+_POINTER = TypeAdapter(Pointer)
+
+
+def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], workers: Workers) -> None:
+    """Every worker writes its own parts, then the first one points to them. `state` goes into the pointer."""
+    name = f"{_FOLDERS[pointer]}/step-{state['step']:08}"
+    folder = run / name
+    if workers.first:
+        shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
+        folder.mkdir(parents=True)
+    workers.meet()
+    tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
+    with _quietly():
+        save(tensors, storage_writer=_Writer(str(folder)), no_dist=workers.count == 1)
+    if workers.first:
+        files = {path.name: _digest(path) for path in sorted(folder.glob("*.safetensors"))}
+        write_json(run / pointer, {"format": FORMAT, "folder": name, "files": files, "state": state})
+        sweep_parts(run, pointer)
+    workers.meet()
+
+
+def load_parts(run: Path, pointer: str, parts: Parts, workers: Workers) -> None:
+    """Fill the tensors of this worker's parts, in place."""
+    said = read_pointer(run, pointer)
+    folder = run / said["folder"]
+    for number in parts:
+        _refuse_changed(folder / _file(number), said["files"].get(_file(number)))
+    tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
+    with _quietly():
+        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=workers.count == 1)
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Without torch's warning that a process is alone, which it was told."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        yield
+
+
+def read_pointer(run: Path, pointer: str) -> Pointer:
+    """What a pointer says: the folder, its files with their hashes, and the state of the training."""
+    said = read_json(run / pointer, _POINTER, "the list of a run's parts", "Take a copy of the run.")
+    if said["format"] != FORMAT:
+        raise InputError(f"has format {said['format']!r}, and this version reads {FORMAT!r}.", file=run / pointer)
+    if sorted(said["files"]) != [_file(number) for number in range(len(said["files"]))]:
+        raise InputError("does not name every part once.", file=run / pointer, remedy="Take a copy of the run.")
+    return said
+
+
+def mapped_parts(run: Path, pointer: str) -> list[dict[str, Tensor]]:
+    """All parts, in order, mapped from their files: rows are read from disk when they are used."""
+    from safetensors import safe_open
+
+    said, found = read_pointer(run, pointer), []
+    for number in range(len(said["files"])):
+        path = run / said["folder"] / _file(number)
+        _refuse_changed(path, said["files"].get(_file(number)), deep=False)
+        with safe_open(path, framework="pt") as file:
+            found.append({key.rpartition(".")[0]: file.get_tensor(key) for key in file.keys()})  # noqa: SIM118
+    return found
+
+
+def sweep_parts(run: Path, pointer: str) -> None:
+    """Remove the folders that no pointer names any more, or none has named yet."""
+    current = read_pointer(run, pointer)["folder"] if (run / pointer).is_file() else None
+    for folder in (run / _FOLDERS[pointer]).glob("step-*"):
+        if str(folder.relative_to(run)) != current:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _Writer(HuggingFaceStorageWriter):
+    """A file per part, straight from memory and with a hash: torch's own writer first copies all of a worker's tensors
+    to bytes, which doubles its memory."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, save_distributed=True)
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        items: dict[str, dict[str, Tensor]] = {}
+        for item in plan.items:
+            found = planner.resolve_data(item)
+            assert isinstance(found, Tensor)
+            items.setdefault(_file(int(item.index.fqn.rpartition(".")[2])), {})[item.index.fqn] = found
+        for name, tensors in items.items():
+            arrays = {key: tensor.detach().cpu().contiguous().numpy() for key, tensor in tensors.items()}
+            write_safetensors(Path(str(self.path)) / name, arrays, {"format": FORMAT})
+        done: Future[list[WriteResult]] = Future()
+        sizes = {item.index: item.tensor_data.size.numel() for item in plan.items if item.tensor_data}
+        done.set_result([WriteResult(index, 4 * size, None) for index, size in sizes.items()])
+        return done
+
+
+def _key(part: int, name: str) -> str:
+    return f"{name}.{part:04}"
+
+
+def _file(part: int) -> str:
+    return f"part-{part:04}.safetensors"
+
+
+def _digest(path: Path) -> str:
+    return read_safetensors_metadata(path).get("xxh3_128", "")
+
+
+def _refuse_changed(path: Path, digest: str | None, deep: bool = True) -> None:
+    """The file must be the one that the pointer names and, looked at `deep`, its content what it was."""
+    remedy = "It was cut short or changed after it was written: take a copy or train again."
+    if not path.is_file():
+        raise InputError("is missing.", file=path, remedy="Copy the whole run.")
+    try:
+        whole = _digest(path) == digest and (not deep or safetensors_is_whole(path))
+    except (ValueError, OSError) as error:
+        raise InputError(f"is not a whole safetensors file ({error}).", file=path, remedy=remedy) from None
+    if not whole:
+        raise InputError("its content does not have the hash that it was written with.", file=path, remedy=remedy)

@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from transher.errors import InputError, UsageError
+from transher.graph import load_graph, preparing
+from transher.graph.prepared import triples_in
+from transher.graph.preparing import prepare
+
+TRIPLES = sorted({(f"e{i * 7 % 40}", f"r{i % 3}", f"e{i * 11 % 41}") for i in range(200)})
+
+
+def write_tsv(path: Path, triples: list[tuple[str, str, str]]) -> Path:
+    path.write_text("".join("\t".join(triple) + "\n" for triple in triples))
+    return path
+
+
+def spelled(folder: Path) -> set[tuple[str, str, str]]:
+    graph = load_graph(folder)
+    entities, relations = graph.entities.identifiers.to_pylist(), graph.relations.identifiers.to_pylist()
+    return {(entities[h], relations[r], entities[t]) for h, r, t in graph.all_triples.tolist()}
+
+
+def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
+    shuffled = random.Random(0).sample(TRIPLES * 2, 2 * len(TRIPLES))
+    first = prepare([write_tsv(tmp_path / "a.tsv", TRIPLES)], tmp_path / "first", held_out=5)
+    second = prepare([write_tsv(tmp_path / "a.tsv", shuffled)], tmp_path / "second", held_out=5)
+    assert first == second
+    assert load_graph(tmp_path / "first").equals(load_graph(tmp_path / "second"))
+    assert spelled(tmp_path / "first") == set(TRIPLES)
+    assert first.valid == first.test == 5
+
+
+def test_every_format_gives_the_same_graph(tmp_path: Path) -> None:
+    columns = dict(zip(("head", "relation", "tail"), map(list, zip(*TRIPLES, strict=True)), strict=True))
+    pq.write_table(pa.table(columns), tmp_path / "graph.parquet")
+    rows = "".join(",".join(triple) + "\n" for triple in TRIPLES)
+    (tmp_path / "graph.csv").write_text("head,relation,tail\n" + rows)
+    lines = [f"<{h}> <{r}> <{t}> .\n" for h, r, t in TRIPLES]
+    (tmp_path / "graph.nt").write_text("".join(lines) + '<e1> <label> "a literal" .\n# a comment\n')
+    write_tsv(tmp_path / "graph.tsv", TRIPLES)
+    for ending in ("tsv", "csv", "parquet", "nt"):
+        prepare([tmp_path / f"graph.{ending}"], tmp_path / ending)
+        assert spelled(tmp_path / ending) == set(TRIPLES)
+        assert load_graph(tmp_path / ending).equals(load_graph(tmp_path / "tsv"))
+
+
+def test_splits_of_files_stay_and_train_comes_first(tmp_path: Path) -> None:
+    folder = tmp_path / "graph"
+    folder.mkdir()
+    write_tsv(folder / "train.tsv", TRIPLES[:-20])
+    write_tsv(folder / "valid.tsv", TRIPLES[-20:-10])
+    write_tsv(folder / "test.tsv", [*TRIPLES[-10:], TRIPLES[0]])
+    found = prepare([folder], tmp_path / "out")
+    assert (found.train, found.valid, found.test) == (len(TRIPLES) - 20, 10, 10)
+
+
+def test_parts_are_ranges_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(preparing, "_PART", 30)
+    found = prepare([write_tsv(tmp_path / "a.tsv", TRIPLES)], tmp_path / "out", held_out=0)
+    assert found.parts > 3
+    graph = load_graph(tmp_path / "out")
+    assert np.array_equal(triples_in(tmp_path / "out", "by_head", 0, found.entities), graph.train)
+    h, r, t = graph.train.T
+    assert np.array_equal(graph.train, graph.train[np.lexsort((t, r, h))])
+    middle = triples_in(tmp_path / "out", "by_tail", 7, 23)
+    expected = graph.train[(t >= 7) & (t < 23)]
+    assert np.array_equal(middle, expected[np.lexsort((expected[:, 0], expected[:, 1], expected[:, 2]))])
+
+
+def test_a_stopped_preparation_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_tsv(tmp_path / "a.tsv", TRIPLES)
+    prepare([source], tmp_path / "whole")
+    for name in ("_distinct", "_sizes"):
+        with monkeypatch.context() as patch:
+            patch.setattr(preparing._Preparation, name, lambda self: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                prepare([source], tmp_path / "out")
+        assert not (tmp_path / "out" / "prepared.json").exists()
+    monkeypatch.setattr(preparing._Preparation, "_read", lambda self: 1 / 0)  # was done, and is not done again
+    prepare([source], tmp_path / "out")
+    assert load_graph(tmp_path / "out").equals(load_graph(tmp_path / "whole"))
+
+
+def test_what_cannot_be_prepared_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        prepare([tmp_path / "nothing.tsv"], tmp_path / "out")
+    (tmp_path / "graph.xyz").write_text("")
+    with pytest.raises(InputError, match="kind"):
+        prepare([tmp_path / "graph.xyz"], tmp_path / "out")
+    with pytest.raises(UsageError, match="memory"):
+        prepare([write_tsv(tmp_path / "a.tsv", TRIPLES)], tmp_path / "out", memory="lots")
+    prepare([tmp_path / "a.tsv"], tmp_path / "out")
+    with pytest.raises(UsageError, match="already"):
+        prepare([tmp_path / "a.tsv"], tmp_path / "out")
