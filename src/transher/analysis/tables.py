@@ -30,6 +30,7 @@ from transher.analysis.results import read_results
 from transher.errors import InputError, UsageError
 from transher.evaluation.bootstrap import RESAMPLES
 from transher.files import write_text
+from transher.graph.graph import SIDES
 from transher.models import model_class
 from transher.models.initialisation import STRATEGIES
 
@@ -165,20 +166,23 @@ def joined_table(benchmark: str, results: Sequence[Result]) -> str:
 
 
 def types_table(benchmark: str, results: Sequence[Result]) -> str:
-    """MRR by side and relation type, each beside the paper's."""
-    published = paper()["types"].get(benchmark, {})
+    """MRR and, below, Hits@10 by side and relation type, each beside the paper's."""
+    return "\n\n".join(_by_type(benchmark, results, metric) for metric in ("mrr", "hits@10"))
+
+
+def _by_type(benchmark: str, results: Sequence[Result], metric: str) -> str:
+    published, places = paper()["types"].get(benchmark, {}), [(side, kind) for side in SIDES for kind in TYPES]
     rows = []
     for model in MODELS:
         runs, figures = _runs(results, model, MAIN), published.get(model, {})
         cells = [
-            f"{_over_seeds(runs, 'mrr', side, kind)} ({_figure(figures.get(side, {}).get(kind, {}).get('mrr'))})"
-            for side in ("head", "tail")
-            for kind in TYPES
+            f"{_over_seeds(runs, metric, side, kind)} ({_figure(figures.get(side, {}).get(kind, {}).get(metric))})"
+            for side, kind in places
         ]
         if runs or figures:
             rows.append([_title(model), *cells])
-    headers = ["ours (paper's)", *(f"{side} {kind}" for side in ("head", "tail") for kind in TYPES)]
-    return _markdown(headers, rows)
+    name = {"mrr": "MRR", "hits@10": "Hits@10"}[metric]
+    return _markdown([f"{name}, ours (paper's)", *(f"{side} {kind}" for side, kind in places)], rows)
 
 
 def init_table(benchmark: str, results: Sequence[Result]) -> str:
