@@ -119,7 +119,8 @@ def test_written_facts_can_be_opened_and_read_again(folder: Path, ending: str, t
         table = pd.read_parquet(out)
         assert set(table["head_id"]) | set(table["tail_id"]) <= names
     elif ending == "csv":
-        rows = list(csv.DictReader(out.open(newline="", encoding="utf-8")))
+        with out.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
         assert len(rows) == 500
         for row in rows:
             float(row["score"])
@@ -143,7 +144,8 @@ def test_scored_triples(folder: Path, tmp_path: Path) -> None:
     call("score", folder / "run", tmp_path / "asked.parquet", "--out", tmp_path / "out.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet")[list(asked)], asked)
     call("score", folder / "run", tmp_path / "asked.parquet", "--out", tmp_path / "out.csv")
-    rows = list(csv.reader((tmp_path / "out.csv").open(newline="", encoding="utf-8")))
+    with (tmp_path / "out.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
     assert rows[0][:4] == ["head", "relation", "tail", "'=note"]
     assert [row[3] for row in rows[1:]] == ["'@x", "-1.5"]  # a number is a number
     assert rows[2][0] == f"'{entity(12)}"

@@ -183,14 +183,21 @@ def test_those_who_never_read_keep_nobody_waiting_and_are_given_up(strict: Serve
             connected.close()
 
 
+def logged(server: Server, path: str) -> list[dict[str, Any]]:
+    """The lines of the log about requests whose path ends so."""
+    lines = [json.loads(line) for line in server.messages().splitlines() if line.startswith("{") and line.endswith("}")]
+    return [line for line in lines if line.get("path", "").endswith(path)]
+
+
 def ask_patiently(server: Server) -> Any:
     return httpx.get(f"{server.url}/api/runs/tiny/predict", params=ASKED, timeout=300)
 
 
 def test_every_request_is_a_line_of_json(strict: Server) -> None:
-    httpx.get(f"{strict.url}/api/runs/tiny/entity", params={"name": "\x1b[31mred"})
-    lines = [json.loads(line) for line in strict.messages().splitlines() if line.startswith("{")]
-    line = next(line for line in lines if line.get("path", "").endswith("/entity"))
+    httpx.get(f"{strict.url}/api/runs/tiny/entity", params={"name": "\x1b[31mred"}, timeout=300)
+    while not (found := logged(strict, "/entity")):  # it is written after the answer has gone
+        time.sleep(0.05)
+    line = found[0]
     assert line["status"] == 404
     assert line["client"] == "127.0.0.1"
     assert line["method"] == "GET"
