@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _BEST = 10  # candidates of a query that are looked at
 _CANDIDATES = 4_000_000  # of all queries
 _FREQUENT_PAIRS = 800_000  # pairs with a frequent answer, of all relations
-_ROWS = 150_000  # pairs that do not hold, for the trees
+_ROWS = 20_000, 150_000  # pairs that do not hold, for the trees: at least and at most,
+_ROWS_PER_FACT = 60  # and for each hidden fact
 _FIRST_ROWS = 60_000  # for the first look
 _QUERIES = 1_500  # of each kind and side that are drawn
 _BLOCK = 1 << 18  # pairs described at a time
@@ -277,7 +278,8 @@ def _trees(
     even, weights = _chosen(pairs, np.ones(len(pairs.holds)), _FIRST_ROWS, generator)
     learning = _Learning(describer.rising_of(describer.first_names), start, share)
     quick = learning.booster(_Rows(first[even], pairs.holds[even], weights[0]))
-    chosen, weights = _chosen(pairs, expit(start + raw_scores(quick, first)), _ROWS, generator)
+    most = int(np.clip(_ROWS_PER_FACT * pairs.holds.sum(), *_ROWS))
+    chosen, weights = _chosen(pairs, expit(start + raw_scores(quick, first)), most, generator)
     learned, first = pairs.take(chosen), first[chosen]
     features = _in_blocks(len(chosen), lambda part: describer.whole(learned.triples[part], first[part]))
     rows, learning = (
