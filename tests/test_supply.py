@@ -54,3 +54,16 @@ def test_the_image_runs_as_a_user_of_its_own_and_looks_after_its_health() -> Non
     assert any(re.match(r"USER [1-9]\d*$", line) for line in last)
     assert any(line.startswith("HEALTHCHECK ") for line in last)
     assert not any("TOKEN" in line for line in last if line.startswith(("ENV ", "ARG ")))
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_workflow_names_tests_that_are_there(path: Path) -> None:
+    named = re.findall(r"\btests/[\w/.]*\w", path.read_text("utf-8"))
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_compose_mounts_a_run_and_wants_a_token() -> None:
+    text = (ROOT / "compose.yaml").read_text("utf-8")
+    assert "${TRANSHER_TOKEN:?" in text
+    assert ":/runs/my_run" in text
+    assert "TRANSHER_RUNS=/runs/my_run" in (ROOT / "Dockerfile").read_text("utf-8")

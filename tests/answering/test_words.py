@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -28,10 +29,10 @@ def told(values: dict[str, float], effects: dict[str, float]) -> list[Because]:
     ("values", "feature", "effect", "sentence"),
     [
         ({"heads that have it": 0.9}, "known tails", 2,
-         "No tail of uses_currency is known for Germany, and 90% of the entities like it have one."),
+         "Training saw no tail of uses_currency for Germany, and 90% of the entities like it have one."),
         ({"heads that have it": 0.1}, "known tails", -2,
-         "No tail of uses_currency is known for Germany, and only 10% of the entities like it have one."),
-        ({"heads that have it": 0.1}, "known tails", 2, "No tail of uses_currency is known for Germany."),
+         "Training saw no tail of uses_currency for Germany, and only 10% of the entities like it have one."),
+        ({"heads that have it": 0.1}, "known tails", 2, "Training saw no tail of uses_currency for Germany."),
         ({"known tails": 1, "heads with one tail": 0.97}, "known tails", -3,
          "Germany already has Mark as tail of uses_currency, and 97% of the heads of this relation have only one."),
         ({"known heads": 20, "heads per tail": 1.6, "tails with one head": 0.9}, "frequency of tail", 1,
@@ -56,7 +57,7 @@ def told(values: dict[str, float], effects: dict[str, float]) -> list[Because]:
         ({"tail fits": 0}, "tail fits", -1, "Nothing like Euro stands at the tail of uses_currency."),
         ({"loop": 1}, "loop", -1, "It joins an entity with itself, and no known fact of uses_currency does."),
         ({"degree of head": 1200, "degree of tail": 1}, "degree of tail", -1,
-         "Germany occurs in 1,200 known facts, and Euro in 1 known fact."),
+         "Germany occurs in 1,200 training facts, and Euro in 1 training fact."),
     ],
 )  # fmt: skip
 def test_values_and_sign_choose_the_sentence(
@@ -65,6 +66,13 @@ def test_values_and_sign_choose_the_sentence(
     (reason,) = told(values, {feature: effect})
     assert reason.sentence == sentence
     assert reason.factor == pytest.approx(math.exp(effect))
+
+
+def test_an_answer_that_was_held_out_is_not_called_unknown() -> None:
+    reasons = [Reason(name, USUAL[name], 2.0 if name == "known tails" else 0.0) for name in FEATURES]
+    unknown = replace(ASKED, others={})
+    assert sentences(ASKED, reasons)[0].sentence == "Training saw no tail of uses_currency for Germany."
+    assert sentences(unknown, reasons)[0].sentence == "No tail of uses_currency is known for Germany."
 
 
 def test_features_that_say_the_same_are_one_reason_with_their_effects_added_up() -> None:

@@ -12,9 +12,6 @@ pytestmark = [
     pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="Triton's interpreter does not compile"),
 ]
 
-# Where code misses what it should reach, and by how much: bytes spilled, instructions per element.
-MISSED = {("sm_80", "ranking.count"): (8, 0.0), ("gfx1100", "scaled_l1.candidate_gradients"): (0, 0.1)}
-
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_90", "gfx942", "gfx1100"])
 def test_kernels_compile_without_spills_and_to_few_instructions(
@@ -27,8 +24,7 @@ def test_kernels_compile_without_spills_and_to_few_instructions(
     assert found.keys() >= LOOPS.keys()
     for name, kernel in found.items():
         code = compile_for(name, kernel, target)
-        spilled, more = MISSED.get((target, name), (0, 0.0))
-        assert code.spilled_bytes <= spilled, name
+        assert not code.spilled_bytes, name
         if name in LOOPS:
             assert code.per_element is not None
-            assert code.per_element <= LOOPS[name].most + more, f"{name}: {code.per_element} instructions per element"
+            assert code.per_element <= LOOPS[name].most, f"{name}: {code.per_element} instructions per element"

@@ -122,7 +122,13 @@ def _known(asked: Asked, values: Values, side: Side, speaks_for: bool) -> str:
     known, usual = values[f"known {side}s"], values[f"{side}s per {end}"]
     single, filled = values[f"{end}s with one {side}"], values[f"{end}s that have it"]
     if not known:
-        start = f"No {side} of {asked.relation} is known for {anchor}"
+        # A known answer may have been held out: the judge goes by what was trained on, and the page shows both.
+        held_out = side in asked.others
+        start = (
+            f"Training saw no {side} of {asked.relation} for {anchor}"
+            if held_out
+            else f"No {side} of {asked.relation} is known for {anchor}"
+        )
         if speaks_for and filled >= _USUAL:
             return f"{start}, and {filled:.0%} of the entities like it have one."
         if not speaks_for and filled < _USUAL:
@@ -165,7 +171,7 @@ def _loop(asked: Asked, values: Values, speaks_for: bool) -> str:
 def _degrees(asked: Asked, values: Values, speaks_for: bool) -> str:
     def facts(side: str) -> str:
         count = values[f"degree of {side}"]
-        return f"{count:,.0f} known fact{'' if count == 1 else 's'}"
+        return f"{count:,.0f} training fact{'' if count == 1 else 's'}"
 
     return f"{asked.head} occurs in {facts('head')}, and {asked.tail} in {facts('tail')}."
 

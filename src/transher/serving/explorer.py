@@ -54,8 +54,8 @@ class Explorer(Naming):
         return s.RunView(
             key=self.key,
             graph=self.graph.name,
-            model=type(self.run.scorer).__name__ if embeddings is None else embeddings.model.title,
-            dimension=0 if embeddings is None else embeddings.model.k,
+            model=self.run.title,
+            dimension=embeddings.model.k if embeddings is not None and len(self.run.scorer.parts) == 1 else 0,
             entities=len(self.graph.entities),
             relations=len(self.graph.relations),
             triples=len(self.known),

@@ -113,8 +113,8 @@ class RelationView(BaseModel):
 class RunView(BaseModel):
     key: str
     graph: str
-    model: str
-    dimension: int
+    model: str = Field(description="What it answers by; of a blend, all members.")
+    dimension: int = Field(description="Of the embeddings of a single model; 0 for rules and for blends.")
     entities: int
     relations: int
     triples: int

@@ -28,9 +28,14 @@ _UNUSED = 0xFFFFFFFF
 def _count(qs, e, limits, better, tied, B, N, k, QUERIES: tl.constexpr, CANDIDATES: tl.constexpr, STEP: tl.constexpr):
     """Packed queries and candidates, limits (B,) → adds to better and tied (B,). The order in which whole numbers are
     added changes nothing."""
-    block, block_of_queries = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    block, block_of_queries = tl.program_id(0), tl.program_id(1)
     found = tile_distances(
-        qs + block_of_queries * k * 2 * QUERIES, e + block * k * CANDIDATES, k, QUERIES, CANDIDATES, STEP
+        qs + block_of_queries.to(tl.int64) * k * 2 * QUERIES,
+        e + block.to(tl.int64) * k * CANDIDATES,
+        k,
+        QUERIES,
+        CANDIDATES,
+        STEP,
     )
     n = block * CANDIDATES + tl.arange(0, CANDIDATES)
     b = block_of_queries * QUERIES + tl.arange(0, QUERIES)

@@ -205,7 +205,7 @@ _BLOCK = {"ROWS": 32, "COLUMNS": 64}  # of a gradient
 CROSS = Compiled(_cross, _TYPES, TILE, 2, wide=(WIDE_TILE, 1))
 PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
 QUERY_GRADIENTS = Compiled(_query_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
-CANDIDATE_GRADIENTS = Compiled(_candidate_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
+CANDIDATE_GRADIENTS = Compiled(_candidate_gradients, _TYPES, {"ROWS": 64, "COLUMNS": 32}, 2)
 LISTED = Compiled(_listed, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
 LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
 LISTED_CANDIDATE_GRADIENTS = Compiled(_listed_candidate_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)

@@ -1,11 +1,12 @@
 // A question: two of head, relation and tail are given, the third is asked for. Some runs answer side by side.
 
 import { ofRun } from "./api.js";
-import { h } from "./dom.js";
+import { h, number } from "./dom.js";
 import { entityLink, factList, loading, relationLink } from "./parts.js";
 import { allRuns, current, keep, step } from "./route.js";
 import { takeFacts } from "./table.js";
 import { typeahead } from "./typeahead.js";
+import { plainName, relationWords } from "./words.js";
 
 const PARTS = ["head", "relation", "tail"];
 const BESIDE = 3; // other runs of the same graph that are asked too
@@ -20,7 +21,7 @@ export async function ask(run, parameters) {
   const refresh = () => {
     const given = PARTS.filter((part) => state[part]);
     for (const part of PARTS) inputs[part].placeholder = given.length === 2 && !state[part] ? "?" : HINTS[part];
-    place.replaceChildren(given.length >= 2 ? answers(state, given) : hints(given));
+    place.replaceChildren(given.length >= 2 ? answers(state, given) : hints(run, given));
   };
   // Only the answers are drawn again, so that the field keeps its focus while the user types.
   const change = (part, value) => {
@@ -66,8 +67,11 @@ async function label(run, part, identifier) {
   }
 }
 
-const hints = (given) => h("p", { class: "quiet centred" }, given.length
-  ? "One more, and there will be answers." : "For example a head and a relation: France, borders.");
+function hints(run, given) {
+  const [example] = run.questions;
+  const words = example ? `For example a head and a relation: ${plainName(example.head)}, ${relationWords(example.relation.name)}.` : "";
+  return h("p", { class: "quiet centred" }, given.length ? "One more, and there will be answers." : words);
+}
 
 function answers(parameters, given) {
   const runs = [current().run, ...allRuns().filter((other) => other !== current().run && other.graph === current().run.graph).slice(0, BESIDE)];
@@ -90,6 +94,6 @@ function answers(parameters, given) {
             },
           }),
         takeFacts("the answers", found.answers, "answers.tsv"),
-        h("p", { class: "quiet small" }, `${found.milliseconds.toFixed(1)} ms`),
+        h("p", { class: "quiet small" }, `Answered in ${found.milliseconds < 10 ? found.milliseconds.toFixed(1) : number(Math.round(found.milliseconds))} ms.`),
       ])));
 }

@@ -44,8 +44,7 @@ function missing(run, self, found) {
   const shown = facts.filter((fact) => !rest.includes(fact));
   const best = facts[0]?.probability;
   return [
-    found.expected === null || found.expected === undefined ? ""
-      : h("p", {}, `About ${found.expected < 9.95 ? found.expected.toFixed(1) : number(Math.round(found.expected))} facts are expected to be missing.`),
+    found.expected === null || found.expected === undefined ? "" : h("p", {}, expectedWords(found.expected)),
     shown.length ? list(shown) : h("p", { class: "quiet" }, facts.length
       ? `No single fact stands out: the most probable one has ${percent(best)}.` : "Nothing new: all that fits is known already."),
     rest.length ? h("details", { class: "less" }, h("summary", {}, `${number(rest.length)} less probable`), list(rest)) : "",
@@ -62,6 +61,13 @@ function sentence(self, fact) {
       !outward && !fact.bothWays ? "← " : "", relationLink(fact.relation)),
     " ", entityLink(outward ? fact.tail : fact.head),
   ];
+}
+
+// How many facts, by the sum of their probabilities.
+function expectedWords(count) {
+  if (count < 0.05) return "Next to nothing is expected to be missing.";
+  if (count < 0.95) return `Less than one fact (about ${count.toFixed(1)}) is expected to be missing.`;
+  return `About ${count < 9.95 ? count.toFixed(1) : number(Math.round(count))} facts are expected to be missing.`;
 }
 
 const knownText = (view) => asText(["head", "relation", "tail", "head_id", "relation_id", "tail_id"],

@@ -1,6 +1,6 @@
 // What speaks for a fact and what against it, in sentences.
 
-import { h, number, percent, share } from "./dom.js";
+import { h, number, percent } from "./dom.js";
 import { link } from "./route.js";
 import { plainLabel, relationWords } from "./words.js";
 
@@ -17,7 +17,7 @@ function ruleWords(rule) {
   const steps = rule.examples[0] ?? [];
   return [
     steps.map((fact, place) => [place ? h("span", { class: "quiet" }, " and ") : null, factWords(fact)]),
-    h("span", { class: "quiet" }, ` — goes with it for ${share(rule.confidence)} of ${number(rule.pairs)} pairs`),
+    h("span", { class: "quiet" }, ` — holds for ${number(rule.support)} of ${number(rule.pairs)} pairs`),
     rule.rule ? h("span", { class: "rule" }, rule.rule) : "",
   ];
 }

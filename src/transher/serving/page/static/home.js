@@ -7,7 +7,7 @@ import { typeahead } from "./typeahead.js";
 import { plainName, relationWords } from "./words.js";
 
 export function home(run) {
-  const quality = run.quality ? ` · MRR ${run.quality.mrr.toFixed(3)} on its test` : "";
+  const quality = run.quality ? ` · test MRR ${run.quality.mrr.toFixed(3)}` : "";
   return [
     h("section", { class: "hero" },
       h("h1", {}, "What does ", h("em", {}, run.graph), " not say yet?"),
@@ -17,7 +17,7 @@ export function home(run) {
         choose: (kind, item) => item && go(kind === "relations" ? "relation" : "entity", { name: item.identifier }),
       }),
       h("p", { class: "quiet" }, `${number(run.entities)} entities · ${number(run.relations)} relations · `,
-        `${number(run.triples)} known facts`, h("br", {}), `${run.model}, ${run.dimension} dimensions${quality}`,
+        `${number(run.triples)} known facts`, h("br", {}), `${run.model}${run.dimension ? `, ${number(run.dimension)} dimensions` : ""}${quality}`,
         run.finished ? "" : " · still in training")),
     h("section", { class: "start" }, h("h2", {}, "Start from"),
       h("div", { class: "chips" }, run.prominent.map((entity) => entityLink(entity, { class: "chip" })))),

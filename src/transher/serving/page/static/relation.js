@@ -12,6 +12,8 @@ const KINDS = {
   "N-to-1": "many heads, one tail", "N-to-N": "many heads, many tails",
 };
 
+const MOST = 500; // missing facts in a file
+
 export async function relation(run, { name }) {
   const missing = ofRun(run.key, "relation/missing", { name, top: 20 });
   missing.catch(() => {});
@@ -20,21 +22,22 @@ export async function relation(run, { name }) {
   return [
     h("div", { class: "title" },
       h("h1", {}, relationWords(self.name)),
-      h("p", { class: "quiet" }, h("code", {}, self.identifier)),
+      self.identifier === self.name ? "" : h("p", { class: "quiet" }, h("code", {}, self.identifier)),
       h("p", {}, h("span", { class: "badge" }, self.type), ` ${KINDS[self.type]} · ${number(self.triples)} facts between `,
         `${number(view.heads)} heads and ${number(view.tails)} tails`)),
     h("div", { class: "columns" },
       h("div", {},
-        loading("Most confident missing facts", missing, (found) => [
+        loading("Most probable missing facts", missing, (found) => [
           factList(run.key, onceEach(found.answers), bothEnds, "Nothing seems to be missing: whatever could have it has it already."),
           partOnly(found),
-          takeFacts("these facts", found.answers),
-          found.answers.length ? h("button", { class: "button", onclick: (event) => save(event.target, run, self) }, "Download as TSV") : "",
+          takeFacts("these facts", found.answers, "", h("button", {
+            class: "small-button", onclick: (event) => save(event.target, run, self),
+          }, `Download the best ${MOST}`)),
         ]),
         card("Known facts", h("ul", { class: "plain" }, view.examples.map((fact) => h("li", {}, bothEnds(fact)))))),
       h("div", {},
         card("On the test set", quality(view.quality)),
-        card("Translation", strip(view)),
+        view.strip ? card("Translation", strip(view)) : "",
         card("Patterns", patterns(view)))),
   ];
 }
@@ -43,7 +46,7 @@ const bothEnds = (fact) => [entityLink(fact.head), h("span", { class: "quiet" },
 
 async function save(button, run, self) {
   try {
-    await download(run.key, "relation/missing.tsv", { name: self.identifier, top: 500 }, `missing ${relationWords(self.name)}.tsv`);
+    await download(run.key, "relation/missing.tsv", { name: self.identifier, top: MOST }, `missing ${relationWords(self.name)}.tsv`);
   } catch (error) {
     button.after(failure(error));
   }
@@ -57,7 +60,6 @@ function quality(metrics) {
 
 // Blue below zero, orange above: one cell for some coordinates of B.
 function strip(view) {
-  if (!view.strip) return h("p", { class: "quiet" }, "This model has none.");
   const largest = Math.max(...view.strip.map(Math.abs), 1e-9);
   const cells = view.strip.map((value, place) => {
     const cell = svg("rect", { x: place, y: 0, width: 1.02, height: 6, class: value < 0 ? "below" : "above" });

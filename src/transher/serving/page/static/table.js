@@ -28,8 +28,8 @@ async function copy(text) {
   }
 }
 
-// Buttons that take a table away; `text` is made when one is pressed.
-export function takeAway(what, text, file) {
+// Buttons that take a table away; `text` is made when one is pressed. `more`: another button beside them.
+export function takeAway(what, text, file, more) {
   const status = h("span", { class: "quiet small", role: "status" });
   const told = (words) => {
     status.textContent = words;
@@ -40,7 +40,7 @@ export function takeAway(what, text, file) {
     file && h("button", {
       class: "small-button", "aria-label": `Save ${what} as a file`,
       onclick: () => { save(new Blob([text()], { type: "text/tab-separated-values" }), file); told("Saved."); },
-    }, "Save"), status);
+    }, "Save"), more, status);
 }
 
-export const takeFacts = (what, facts, file) => facts.length ? takeAway(what, () => asText(FACT_COLUMNS, facts.map(factRow)), file) : "";
+export const takeFacts = (what, facts, file, more) => facts.length ? takeAway(what, () => asText(FACT_COLUMNS, facts.map(factRow)), file, more) : "";
