@@ -197,15 +197,16 @@ class Describer:
 
     def _answers(self, triples: NDArray[np.integer], known: KnownTriples, side: Side) -> NDArray[np.int64]:
         """How many other answers for `side` the anchors of triples (n, 3) have: (n,). Those that were not trained on
-        count where most anchors have one answer: whose birthplace is known has no other. Elsewhere a pair is described
-        as it was when the judge was fitted, before the hidden facts were known, since that is what it learned from."""
+        count where most anchors have one answer, since whose birthplace is known has no other, and where training saw
+        none: whose only language was held out has a language. Elsewhere a pair is described as it was when the judge
+        was fitted, before the hidden facts were known, since that is what it learned from."""
         anchors, relations = triples[:, 0 if side == "tail" else 2], triples[:, 1]
         trained = self.trained.answers(side).counts(anchors, relations) - self.trained.has(triples)
         if known is self.trained:
             return trained
         alone = self._relations.single_head if side == "tail" else self._relations.single_tail
         others = known.answers(side).counts(anchors, relations) - known.has(triples)
-        return np.where(alone[relations] >= _MOSTLY, others, trained)
+        return np.where((alone[relations] >= _MOSTLY) | (trained == 0), others, trained)
 
 
 def named(feature: str, part: int) -> str:
