@@ -16,7 +16,7 @@ from tests.fuzz.runs import make_others, make_runs
 from transher.analysis.results import commit, machine
 
 RESULTS = Path(__file__).parents[2] / "results" / "fuzz.json"
-BATCH = 200
+BATCH = 1000
 
 
 def main() -> None:

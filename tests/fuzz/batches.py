@@ -8,10 +8,15 @@ import resource
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
+from unittest.mock import patch
 
+from tests.faults.works import remembered
 from tests.fuzz.inputs import call, complaint, files_of, try_one
 from tests.graph.test_mutated import PACKED, mutated, whole
 from tests.graph.test_streams import TEXTS
+
+from transher.answering.fitting import fit_judge
+from transher.runs import judging
 
 SECONDS = 120  # that one input may take on a busy machine
 MEMORY = 6 << 30
@@ -41,7 +46,9 @@ def tell(case: Case, runs: dict[str, Path], place: Path) -> str:
 def work(batch: list[Case], runs: dict[str, Path], line: multiprocessing.connection.Connection) -> None:
     """In a process of its own with bounded memory: whatever ends it is the fault of the input at hand."""
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+    # What follows the reading of a training that is resumed takes longer than all else, and is the same each time.
+    judged = patch.object(judging, "fit_judge", remembered(fit_judge))
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as place, judged:
         for case in batch:
             line.send(tell(case, runs, Path(place)))
 
