@@ -78,6 +78,17 @@ def make_whole(folder: Path) -> None:
         parts, said = mapped_parts(folder, pointer), read_pointer(folder, pointer)
         arrays = {key: [part[key].numpy() for part in parts] for key in parts[0]}
         write_safetensors(folder / name, arrays, {"format": FORMAT, "state": json.dumps(said["state"])})
+    remove_parts(folder)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the weights and the checkpoint of a training in parts are in one file each. The parts may still be there,
+    if the process was killed before it removed them."""
+    return (folder / MODEL_FILE).is_file() and (folder / STATE_FILE).is_file()
+
+
+def remove_parts(folder: Path) -> None:
+    """The pointers first: what they point to is no longer whole afterwards."""
     for pointer in (STATE_POINTER, MODEL_POINTER):
         (folder / pointer).unlink(missing_ok=True)
         shutil.rmtree(folder / pointer.removesuffix(".json"), ignore_errors=True)
