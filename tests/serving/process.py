@@ -21,11 +21,17 @@ pytest.importorskip("uvicorn")
 class Server:
     """A server in a process, and where it answers."""
 
-    def __init__(self, *arguments: str, environment: dict[str, str] | None = None, settings: str = "") -> None:
+    def __init__(
+        self,
+        *arguments: str,
+        environment: dict[str, str] | None = None,
+        settings: str = "",
+        port: int | None = None,
+    ) -> None:
         """`settings` are statements that run first: they make limits small enough to be met in a test."""
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+            self.port = port or int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
         self._messages = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (open as long as the server runs)
         self.process = subprocess.Popen(

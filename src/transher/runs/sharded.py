@@ -50,8 +50,7 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
     with alone(folder / _LOCK_FILE, str(folder)) if workers.first else nullcontext():
         if workers.first:
             sweep(folder)
-            for pointer in (MODEL_POINTER, STATE_POINTER):
-                sweep_parts(folder, pointer)
+            _sweep_all_parts(folder)
         workers.meet()
         shard = read_shard(folder / _GRAPH_FOLDER, recipe.training, workers)
         resumed = (folder / STATE_POINTER).is_file()
@@ -59,10 +58,17 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
         trainer.run(watcher if workers.first else None)
         progress = trainer.progress
         workers.meet()
+        if workers.first:
+            _sweep_all_parts(folder)  # what could not be removed when it was replaced
         if workers.first and not (folder / SHARDED_FILE).exists() and _fits(folder):
             make_whole(folder)
         workers.meet()
     return {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+
+
+def _sweep_all_parts(folder: Path) -> None:
+    for pointer in (MODEL_POINTER, STATE_POINTER):
+        sweep_parts(folder, pointer)
 
 
 def is_sharded(folder: Path) -> bool:
