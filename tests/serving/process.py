@@ -18,6 +18,9 @@ pytest.importorskip("fastapi")
 pytest.importorskip("uvicorn")
 
 
+PATIENT = 300.0  # seconds: far more than an answer takes on a machine that is busy with something else
+
+
 class Server:
     """A server in a process, and where it answers."""
 
@@ -50,7 +53,7 @@ class Server:
             stdout=subprocess.DEVNULL,
             stderr=self._messages,  # a file: nobody reads a pipe, and a full one would stop the server
         )
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 3 * PATIENT
         while True:
             try:
                 httpx.get(f"{self.url}/api/health", timeout=2)
@@ -77,4 +80,4 @@ class Server:
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(20)
+        return self.process.wait(PATIENT)

@@ -29,7 +29,7 @@ from transher.training.table import RowAdagradTable
 from transher.workers import ALONE, _widest
 
 ROOT = Path(__file__).parents[2]
-TOO_LONG = 300  # seconds, of a program that takes some ten
+TOO_LONG = 900  # seconds, of a program that takes some ten
 
 
 def launch(workers: int, *command: str) -> None:
