@@ -9,7 +9,7 @@ SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pyc
 INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tests/kernels/test_training_step.py \
 	tests/kernels/test_gpu.py
 
-.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz lock clean
+.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
@@ -90,6 +90,12 @@ faults: $(VENV)/.developing  ## a kill, half a write, a full and a broken disk a
 
 fuzz: $(VENV)/.developing  ## 20,000 damaged files; results/fuzz.json
 	$(BIN)/python -m tests.fuzz $(FUZZ)
+
+sanitize: $(VENV)/.developing  ## kernels and training under AddressSanitizer, UBSan and ThreadSanitizer; results/sanitize.json
+	$(BIN)/python -m tests.sanitize $(SANITIZE)
+
+soak: $(VENV)/.developing  ## a server under load for ten minutes; results/soak.json, docs/serving.md; SOAK='--seconds 180' for less
+	$(BIN)/python -m tests.soak $(SOAK)
 
 lock:  ## write the lock files anew from constraints.txt
 	$(BIN)/python scripts/make_lock.py

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
 
-# Tests run side by side: one core each, instead of all of them for everyone.
-torch.set_num_threads(1)
+# Tests run side by side: one core each, instead of all of them for everyone. `make sanitize` looks for races.
+torch.set_num_threads(int(os.environ.get("TRANSHER_TEST_THREADS", "1")))
 # A machine with other work takes its time: how long an example takes says nothing about whether it is right.
 settings.register_profile("patient", deadline=None)
 settings.register_profile("nightly", deadline=None, max_examples=3000)

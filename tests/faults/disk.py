@@ -6,6 +6,7 @@ import builtins
 import errno
 import io
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from unittest.mock import patch
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import close_all_sessions
 
 # Killed before the operation; killed when half of a write is done; an operation that fails, after which others work.
@@ -33,6 +35,7 @@ class Disk:
 
     def __init__(self, root: Path, fault: Fault | None = None, at: int = 0) -> None:
         self.root, self.fault, self.at, self.operations = str(root), fault, at, 0
+        self.commits = False  # whether a database was written to
 
     def holds(self, path: Any) -> bool:
         return isinstance(path, int) or (os.path.isabs(path) and str(os.fspath(path)).startswith(self.root))
@@ -102,7 +105,11 @@ def disk(root: Path, fault: Fault | None = None, at: int = 0) -> Iterator[Disk]:
         return open_
 
     def committed(_: Any) -> None:
-        shown.change(0)
+        shown.commits = True
+        try:
+            shown.change(0)
+        except OSError as error:  # as SQLite tells it
+            raise OperationalError("COMMIT", None, sqlite3.OperationalError(error.strerror)) from error
 
     with ExitStack() as changes:
         for name in _CHANGES:

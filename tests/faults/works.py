@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -9,10 +10,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from unittest.mock import patch
 
+import optuna
 import torch
+from optuna.trial import TrialState
 from tests.faults.disk import Fault, Killed, disk, operations
 from tests.runs.test_update import NEW, towns
 
@@ -23,11 +26,15 @@ from transher.blending import fitting
 from transher.errors import TransherError
 from transher.runs import judging
 from transher.runs import update as updating
+from transher.runs.search import BEST_FILE, DATABASE, outcome
 from transher.training.checkpoints import MODEL_FILE, STATE_FILE, read_tensors
 from transher.training.recipe import Recipe
+from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, mapped_parts
 
 SETTINGS = ["model.k=4", "training.steps=4", "training.batch=16", "training.negatives=4", "validation.every=2"]
 TINY = Recipe().with_settings([*SETTINGS, "validation.sample=0"])
+PARTS = TINY.with_settings(["training.parts=2"])
+SEARCHED = TINY.with_settings(["training.steps=2"])
 
 # What a fault left: nothing; something that the same command, or --resume, brings to its end; the whole.
 Left = Literal["absent", "resumable", "finished"]
@@ -75,6 +82,34 @@ def same_bytes(found: Path, whole: Path) -> None:
     assert found.read_bytes() == whole.read_bytes()
 
 
+def same_parts(found: Path, whole: Path) -> None:
+    """Bit-identical parts of the weights and of the optimiser state, and no other files."""
+    for pointer in (MODEL_POINTER, STATE_POINTER):
+        for mine, theirs in zip(mapped_parts(found, pointer), mapped_parts(whole, pointer), strict=True):
+            assert set(mine) == set(theirs)
+            assert all(torch.equal(mine[key], theirs[key]) for key in mine)
+    assert transher.load(found).manifest is not None
+    # The last checkpoint may lie in another folder.
+    names = [sorted(path.name for path in top.rglob("*") if path.is_file()) for top in (found, whole)]
+    assert names[0] == names[1]
+
+
+def same_search(found: Path, whole: Path) -> None:
+    """Trials with the values that the same settings have elsewhere, none of them still under way; as many as were asked
+    for; and the best of them as a recipe."""
+    mine, theirs = (
+        optuna.load_study(study_name=None, storage=f"sqlite:///{folder / DATABASE}") for folder in (found, whole)
+    )
+    finished = {trial.params["training.lr"]: trial.value for trial in theirs.trials}
+    states = [trial.state for trial in mine.trials]
+    assert states.count(TrialState.COMPLETE) >= len(finished)
+    assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
+    for trial in mine.get_trials(states=(TrialState.COMPLETE,)):
+        assert trial.value == finished[trial.params["training.lr"]]
+    assert Recipe.load(found / BEST_FILE) == outcome(mine, SEARCHED).recipe
+    assert {path.name for path in found.iterdir()} == {path.name for path in whole.iterdir()}
+
+
 def complete(given: Given, out: Path) -> None:
     given.run.complete_to_file(out, wanted_facts(given.run.graph, best=20))
 
@@ -97,15 +132,17 @@ WORKS: dict[str, Work] = {
     "export": Work(lambda given, out: transher.export(given.run, "parquet", out), same_files),
     "save": Work(lambda given, out: given.run.save(out), same_files),
     "complete": Work(complete, same_bytes, out="facts.tsv", again=True),
+    "parts": Work(lambda given, out: transher.train(towns(), out, recipe=PARTS), same_run),
+    "sharded": Work(lambda given, out: transher.train(towns(), out, recipe=PARTS, sharded=True), same_parts),
+    "search": Work(
+        lambda given, out: transher.search(towns(), out, recipe=SEARCHED, space=["training.lr=0.01,0.1"], trials=2),
+        same_search,
+        again=True,
+    ),
 }
 
 
-class Trial(NamedTuple):
-    left: Left
-    number: int
-
-
-def _remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
     """What is computed the same each time is computed once: it is written each time."""
     found: dict[str, Any] = {}
 
@@ -123,7 +160,7 @@ def quickly() -> Iterator[None]:
     which writes from a thread of its own, is left out. A completion saves its state after every step."""
     with ExitStack() as changes:
         for place, name in ((judging, "fit_judge"), (fitting, "fit_weights"), (updating, "place")):
-            changes.enter_context(patch.object(place, name, _remembered(getattr(place, name))))
+            changes.enter_context(patch.object(place, name, remembered(getattr(place, name))))
         changes.enter_context(patch.object(os, "fsync", lambda _: None))
         changes.enter_context(patch("transher.training.history.find_spec", lambda _: None))
         changes.enter_context(patch.object(completion, "_SAVE_EVERY", -1.0))
@@ -141,9 +178,11 @@ def try_fault(work: Work, given: Given, folder: Path, fault: Fault, number: int)
     work without a fault; an AssertionError says where it does not, and any other exception that it is stuck."""
     out = folder / f"{fault}-{number}" / work.out
     survived = False
-    with suppress(Killed, OSError, TransherError), disk(folder, fault, number):
+    with suppress(Killed, OSError, TransherError), disk(folder, fault, number) as shown:
         work.make(given, out)
         survived = True
+    if shown.commits:
+        gc.collect()  # the connection of a killed process, which would keep its lock
     left = _left(out, work, survived)
     if left == "absent" or (left == "resumable" and work.again):
         work.make(given, out)

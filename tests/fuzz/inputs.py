@@ -15,6 +15,7 @@ from typing import Any
 
 import xxhash
 from click.testing import CliRunner, Result
+from tests.fuzz.runs import SETTINGS
 from tests.graph.test_mutated import mutated
 
 from transher.cli.main import main
@@ -86,7 +87,8 @@ def odd_lines(data: bytes, chance: random.Random) -> bytes:
 
 def odd_toml(data: bytes, chance: random.Random) -> bytes:
     lines = data.decode().splitlines()
-    place = chance.choice([number for number, line in enumerate(lines) if "=" in line])
+    # A training of 2³¹ steps is no error: it is what was asked for.
+    place = chance.choice([number for number, line in enumerate(lines) if "=" in line and line[:6] != "steps "])
     key = lines[place].partition("=")[0]
     lines[place] = f"{key}= {json.dumps(chance.choice(ODD)).replace('null', '{}').replace('NaN', 'nan')}"
     return "\n".join(lines).encode()
@@ -117,15 +119,36 @@ ODD_BY_ENDING: dict[str, Callable[[bytes, random.Random], bytes]] = {
     ".toml": odd_toml,
     ".safetensors": odd_safetensors,
 }
-# What reads each file of a run, besides the loading of the run.
+RESUME = ("train", "--out", "{run}", "--resume")
+# What reads each file of a run, or the files in a folder of it, besides the loading of the run.
 READS: dict[str, tuple[str, ...]] = {
     "ranks.parquet": ("compare", "{run}", "{other}"),
     "evaluation.json": ("compare", "{run}", "{other}"),
-    "history.jsonl": ("train", "--out", "{run}", "--resume"),
-    "optimizer.safetensors": ("train", "--out", "{run}", "--resume"),
-    "recipe.toml": ("train", "--out", "{run}", "--resume"),
+    "verdicts.jsonl": ("verdicts", "{run}"),
+    "history.jsonl": RESUME,
+    "optimizer.safetensors": RESUME,
+    "recipe.toml": RESUME,
+    "checkpoint.json": RESUME,
+    "checkpoint": RESUME,
 }
 ASKS = ("predict", "{run}", "--head", "e001", "--relation", "r0", "--top", "3")
+_SMALL = [part for setting in SETTINGS for part in ("--set", setting)]
+# What reads a file of what is not a run: by kind, or by its name.
+OTHERS: dict[str, tuple[str, ...]] = {
+    "openke": ("stats", "{run}"),
+    "ogb": ("stats", "{run}"),
+    "prepared": ("stats", "{run}"),
+    "search": (
+        *("search", "{other}/../graph.tsv", "--out", "{run}", "--trials", "1", *_SMALL),
+        *("--space", "training.lr=0.01,0.1"),
+    ),
+    "facts.tsv": ("predict", "{other}", "--head", "e999", "--relation", "r0", "--with", "{run}/facts.tsv"),
+    "names.tsv": ("stats", "{other}/../graph.tsv", "--entity-names", "{run}/names.tsv"),
+    "recipe.toml": (
+        *("train", "{other}/../graph.tsv", "--out", "{run}/out", "--recipe", "{run}/recipe.toml"),
+        *("--set", "training.steps=1"),
+    ),
+}
 
 
 def files_of(run: Path) -> list[Path]:
@@ -152,18 +175,21 @@ def damage(run: Path, name: Path, chance: random.Random) -> None:
         manifest.write_text(json.dumps(said))
 
 
-def try_run(whole: Path, other: Path, place: Path, name: Path, seed: int) -> str:
-    """What is wrong with how the commands take a run with a damaged file; nothing if all is well."""
+def try_one(kind: str, wholes: dict[str, Path], place: Path, name: Path, seed: int) -> str:
+    """What is wrong with how the commands take a run, or a folder of another kind, with a damaged file; nothing if all
+    is well."""
     chance = random.Random(f"{name} {seed}")
     run = place / "run"
     shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(whole, run)
+    shutil.copytree(wholes[kind], run)
     damage(run, name, chance)
-    reads = READS.get(name.name)
-    if reads is not None and reads[0] == "train":
+    reads = READS.get(name.name) or READS.get(name.parts[0])
+    if reads == RESUME:
         (run / "manifest.json").unlink(missing_ok=True)
-    for command in filter(None, (ASKS, reads)):
-        found = complaint(call(*(part.format(run=run, other=other) for part in command)))
+    is_run = (wholes[kind] / "manifest.json").is_file()
+    commands = (ASKS, reads) if is_run else (OTHERS.get(kind) or OTHERS[name.name],)
+    for command in filter(None, commands):
+        found = complaint(call(*(part.format(run=run, other=wholes["vectors"]) for part in command)))
         if found:
             return f"{command[0]}: {found}"
     return ""

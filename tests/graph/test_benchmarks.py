@@ -65,7 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         if page in self.server.stuck:
             self.wfile.flush()
             self.server.half_sent.set()
-            self.server.go_on.wait(20)
+            self.server.go_on.wait(300)
             return
         self.wfile.write(content[half:])
 
@@ -209,7 +209,7 @@ def test_a_killed_download_is_not_taken_for_a_dataset_and_is_swept_away_later(se
         f"fetch({benchmark!r})\n"
     )
     child = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    assert server.half_sent.wait(20)
+    assert server.half_sent.wait(300)
     child.send_signal(signal.SIGKILL)
     child.wait()
     assert locate(benchmark) is None

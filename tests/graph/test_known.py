@@ -60,9 +60,9 @@ def test_the_triples_are_left_as_they_were() -> None:
 def test_a_million_triples_are_indexed_within_seconds_and_twelve_bytes_each() -> None:
     generator = np.random.default_rng(0)
     triples = generator.integers(0, [100_000, 500, 100_000], size=(1_000_000, 3)).astype(np.int32)
-    start = time.perf_counter()
+    start = time.process_time()
     index = KnownAnswers(triples, 100_000, 500, "tail")
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
     assert index._sorted_keys.nbytes + index.answers.nbytes <= 12 * len(triples)
 
 

@@ -117,7 +117,7 @@ def test_a_training_that_failed_is_not_the_best(ring: Graph, tmp_path: Path) -> 
 
 def test_a_damaged_database_is_named(ring: Graph, tmp_path: Path) -> None:
     (tmp_path / "search.db").write_text("no database")
-    with pytest.raises(InputError, match=r"search\.db: cannot be opened"):
+    with pytest.raises(InputError, match=r"search\.db: cannot be used"):
         search(ring, tmp_path, recipe=BASE, space=SPACE, trials=1)
 
 

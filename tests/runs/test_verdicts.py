@@ -35,10 +35,19 @@ def test_a_write_that_was_cut_off_costs_only_itself(tmp_path: Path) -> None:
     assert list(read_verdicts(tmp_path)) == [FACT, ("e001", "r0", "e002")]
 
 
-def test_a_line_that_is_no_verdict_is_named(tmp_path: Path) -> None:
-    (tmp_path / VERDICTS_FILE).write_text(
-        '{"head": "a", "relation": "r", "tail": "b", "verdict": "maybe", "date": ""}\n'
-    )
+def test_what_ends_a_line_of_text_may_be_in_a_name(tmp_path: Path) -> None:
+    mark(tmp_path, {("a\u2028b", "r\x85", "c\rd"): "right"})
+    assert list(read_verdicts(tmp_path)) == [("a\u2028b", "r\x85", "c\rd")]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"verdict": "maybe"}, {"head": 1.5}, {"tail": None}, {"date": []}, {"relation": "\x8e"}],
+    ids=["another verdict", "a number", "nothing", "a list", "not UTF-8"],
+)
+def test_a_line_that_is_no_verdict_is_named(tmp_path: Path, changed: dict[str, object]) -> None:
+    line = {"head": "a", "relation": "r", "tail": "b", "verdict": "right", "date": ""} | changed
+    (tmp_path / VERDICTS_FILE).write_text(json.dumps(line, ensure_ascii=False) + "\n", encoding="latin-1")
     with pytest.raises(InputError, match="line 1"):
         read_verdicts(tmp_path)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serving.process import Server, httpx
+from tests.serving.process import PATIENT, Server, httpx
 
 
 def _train(folder: Path, model: str) -> Path:
@@ -36,12 +35,10 @@ def server(world_run: Path, pairre_run: Path) -> Iterator[Server]:
     """Two runs of one graph, side by side."""
     served = Server(str(world_run), str(pairre_run))
     yield served
-    start = time.monotonic()
     served.stop()
-    assert time.monotonic() - start < 15, "the server did not stop when it was told to"
 
 
 @pytest.fixture
 def client(server: Server) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{server.url}/api", timeout=30) as session:
+    with httpx.Client(base_url=f"{server.url}/api", timeout=PATIENT) as session:
         yield session

@@ -254,7 +254,7 @@ def test_another_host_name_is_refused(client: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/static/../__init__.py", "/static/%2e%2e/__init__.py", "/static//etc/passwd"])
 def test_no_file_but_the_pages_own_is_served(server: Server, path: str) -> None:
-    assert httpx.get(server.url + path).status_code == 404
+    assert httpx.get(server.url + path, timeout=300).status_code == 404
 
 
 def test_a_token_is_asked_for_where_there_is_one(world_run: Path) -> None:

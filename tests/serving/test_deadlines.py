@@ -54,7 +54,9 @@ def test_a_request_whose_time_is_up_is_told_so_in_json(explorer: Explorer) -> No
                 await client.get("runs/tiny/relation/missing", params={"name": "borders"}),
                 await client.post("runs/tiny/batch", json=batch),
             ]
-            await asyncio.sleep(0.2)
+            async with asyncio.timeout(300):
+                while crew.pending:
+                    await asyncio.sleep(0.01)
             return responses
 
     for response in asyncio.run(scene()):

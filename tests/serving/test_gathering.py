@@ -15,7 +15,7 @@ def test_what_waits_together_is_asked_together_and_one_failure_is_nobody_elses()
     gate = threading.Event()
 
     def answer_all(questions: Sequence[int]) -> list[int | Exception]:
-        gate.wait(10)
+        gate.wait(300)
         sizes.append(len(questions))
         return [ValueError("three") if question == 3 else 10 * question for question in questions]
 
@@ -41,16 +41,17 @@ def test_what_waits_together_is_asked_together_and_one_failure_is_nobody_elses()
 
 def test_too_many_questions_are_refused() -> None:
     async def scene() -> None:
-        gate = threading.Event()
+        begun, gate = threading.Event(), threading.Event()
         crew = Workers(threads=1, queue=1)
 
         def answer_all(questions: Sequence[int]) -> list[int]:
-            gate.wait(10)
+            begun.set()
+            gate.wait(300)
             return list(questions)
 
         gathering: Gathering[int, int] = Gathering(crew, answer_all)
         first = asyncio.create_task(gathering.ask(0))
-        await asyncio.sleep(0.05)
+        await asyncio.to_thread(begun.wait, 300)
         rest = [asyncio.create_task(gathering.ask(number)) for number in range(1, 6)]
         await asyncio.sleep(0.05)
         gate.set()

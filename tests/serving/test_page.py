@@ -40,7 +40,7 @@ def page(browser: Any, server: Server, request: pytest.FixtureRequest) -> Iterat
     """A page that must neither fail, nor break its own security policy, nor ask any other machine for anything."""
     context = browser.new_context(base_url=server.url, **getattr(request, "param", {}))
     context.set_default_timeout(20_000)
-    expect.set_options(timeout=20_000)
+    expect.set_options(timeout=120_000)
     shown = context.new_page()
     faults: list[str] = []
     shown.on("pageerror", lambda error: faults.append(str(error)))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.serving.process import Server, httpx
+from tests.serving.process import PATIENT, Server, httpx
 
 from transher import Run, load, load_graph, train
 from transher.cli.main import main
@@ -71,7 +71,7 @@ def in_python(run: Run) -> Ask:
 def over_http(server: Server, run: str, relation: str) -> Ask:
     def ask(word: str) -> Told:
         body = {"queries": [{"head": word, "relation": relation}]}
-        answer = httpx.post(f"{server.url}/api/runs/{run}/batch", json=body, timeout=30).json()["answers"][0]
+        answer = httpx.post(f"{server.url}/api/runs/{run}/batch", json=body, timeout=PATIENT).json()["answers"][0]
         if "reason" in answer:
             return answer["reason"], answer["suggestions"]
         return answer["answers"][0]["head"]["name"], []
@@ -122,7 +122,7 @@ def test_iris_mean_the_same_everywhere(library_run: Path, both: Server) -> None:
 
 def test_a_relation_is_shown_and_asked_for_by_its_last_segment(library_run: Path, both: Server) -> None:
     query = {"head": "Iliad", "relation": "author"}
-    fact = httpx.get(f"{both.url}/api/runs/books/predict", params=query).json()["answers"][0]
+    fact = httpx.get(f"{both.url}/api/runs/books/predict", params=query, timeout=PATIENT).json()["answers"][0]
     assert fact["relation"]["name"] == "author"
     assert fact["relation"]["identifier"] == "http://example.org/vocab#author"
     result = CliRunner().invoke(main, ["predict", str(library_run), "--head", "Iliad", "--relation", "author"])

@@ -17,12 +17,19 @@ from transher.training.parts import Layout, TreeSum
 from transher.training.plan import plan
 from transher.training.recipe import Recipe
 from transher.training.shard import shard_of
-from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, load_parts, mapped_parts, sweep_parts
+from transher.training.shard_files import (
+    MODEL_POINTER,
+    STATE_POINTER,
+    load_parts,
+    mapped_parts,
+    save_parts,
+    sweep_parts,
+)
 from transher.training.table import RowAdagradTable
 from transher.workers import ALONE, _widest
 
 ROOT = Path(__file__).parents[2]
-TOO_LONG = 300  # seconds, of a program that takes some ten
+TOO_LONG = 900  # seconds, of a program that takes some ten
 
 
 def launch(workers: int, *command: str) -> None:
@@ -126,6 +133,32 @@ def test_a_checkpoint_that_no_pointer_names_is_not_there(tmp_path: Path) -> None
     sweep_parts(tmp_path, STATE_POINTER)
     assert [folder.name for folder in (tmp_path / "checkpoint").iterdir()] == ["step-00000001"]
     trainer(tmp_path, resume=True)
+
+
+def test_a_second_checkpoint_of_a_step_spares_the_first_until_it_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    one = trainer(tmp_path)
+    one.save()
+    with monkeypatch.context() as patch:
+        patch.setattr("transher.training.shard_files.write_safetensors", full)
+        with pytest.raises(OSError, match="No space left"):
+            one.save()
+    trainer(tmp_path, resume=True).save()
+    assert len(list((tmp_path / "checkpoint").iterdir())) == 1
+
+
+@pytest.mark.parametrize("wrong", [torch.zeros(1, 1, 4), torch.full((1,), float("nan"))], ids=["a shape", "NaN"])
+def test_a_checkpoint_that_does_not_fit_or_is_not_finite_is_refused(tmp_path: Path, wrong: torch.Tensor) -> None:
+    one = trainer(tmp_path)
+    state = one._state()
+    state[1]["relations"] = wrong if wrong.ndim > 1 else wrong.expand(state[1]["relations"].shape).contiguous()
+    save_parts(tmp_path, STATE_POINTER, state, {"step": 0}, ALONE)
+    with pytest.raises(InputError, match=r"does not fit|not finite"):
+        trainer(tmp_path, resume=True)
 
 
 def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:

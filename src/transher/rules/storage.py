@@ -129,9 +129,10 @@ def _table(path: Path, wanted: set[str]) -> pa.Table:
         raise InputError("there is no such file.", file=path, remedy="The mining left no rules: start it again.")
     try:
         table = pq.read_table(path)
+        names = set(table.column_names)  # which may not be text
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"is not a Parquet file ({error}).", file=path, remedy=_REMEDY) from None
-    if missing := sorted(wanted - set(table.column_names)):
+    if missing := sorted(wanted - names):
         raise InputError(f"has no column '{missing[0]}'.", file=path, remedy=_REMEDY)
     return table
 

@@ -8,7 +8,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -143,7 +144,7 @@ def search(
     if len({part.key for part in ranges}) < len(ranges):
         raise UsageError("space names a setting twice.")
     watcher = watcher or SearchWatcher()
-    with alone(folder / ".lock", f"the search in {folder}"):
+    with alone(folder / ".lock", f"the search in {folder}"), _database(folder):
         sweep(folder)
         study = _open_study(graph, folder, base, ranges)
         watcher.opened(max(_best_by_trial(study).values(), default=None))
@@ -154,6 +155,7 @@ def search(
             done += 1
             if _best_by_trial(study):
                 outcome(study, base).recipe.save(folder / BEST_FILE)
+        _remove_trials(folder)
         return outcome(study, base)
 
 
@@ -231,22 +233,32 @@ def _try(
         watcher.ended(trial.number, _reached(study.trials[trial.number]) if counts else None, how)
 
 
+@contextmanager
+def _database(folder: Path) -> Iterator[None]:
+    """What SQLite says of a file that is damaged, or of a disk that is full, in a line."""
+    try:
+        yield
+    except (DatabaseError, optuna.exceptions.StorageInternalError) as error:
+        cause = error if isinstance(error, DatabaseError) else error.__cause__
+        told = cause.orig if isinstance(cause, DatabaseError) else cause or error
+        raise InputError(
+            f"cannot be used as a search ({told}).",
+            file=folder / DATABASE,
+            remedy="If the disk is full, free some space and resume; else take a copy, or remove it.",
+        ) from None
+
+
 def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]) -> optuna.Study:
     """The study in `folder`. One of another graph, recipe or space is refused: its trials would mean nothing here."""
     folder.mkdir(parents=True, exist_ok=True)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    try:
-        study = optuna.create_study(
-            storage=URL.create("sqlite", database=str(folder / DATABASE)).render_as_string(),
-            study_name="search",
-            direction="maximize",
-            pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=base.validation.every),
-            load_if_exists=True,
-        )
-    except DatabaseError as error:
-        raise InputError(
-            f"cannot be opened as a search ({error.orig}).", file=folder / DATABASE, remedy="Take a copy, or remove it."
-        ) from None
+    study = optuna.create_study(
+        storage=URL.create("sqlite", database=str(folder / DATABASE)).render_as_string(),
+        study_name="search",
+        direction="maximize",
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=4, n_warmup_steps=base.validation.every),
+        load_if_exists=True,
+    )
     # Another seed when the search is resumed: with the first one it would propose its first trials again.
     study.sampler = optuna.samplers.TPESampler(seed=base.training.seed + len(study.trials))
     asked = {
@@ -266,8 +278,14 @@ def _open_study(graph: Graph, folder: Path, base: Recipe, space: Sequence[Range]
     for trial in study.get_trials(states=(TrialState.RUNNING,)):  # of a search that was killed
         study.tell(trial.number, state=TrialState.FAIL)
         study.enqueue_trial(trial.params)
-        shutil.rmtree(folder / f"trial-{trial.number}", ignore_errors=True)
+    _remove_trials(folder)
     return study
+
+
+def _remove_trials(folder: Path) -> None:
+    """What trials left that were killed, or could not be removed at their end."""
+    for place in folder.glob("trial-*"):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 def _same(key: str, before: str, now: str) -> bool:

@@ -50,8 +50,7 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
     with alone(folder / _LOCK_FILE, str(folder)) if workers.first else nullcontext():
         if workers.first:
             sweep(folder)
-            for pointer in (MODEL_POINTER, STATE_POINTER):
-                sweep_parts(folder, pointer)
+            _sweep_all_parts(folder)
         workers.meet()
         shard = read_shard(folder / _GRAPH_FOLDER, recipe.training, workers)
         resumed = (folder / STATE_POINTER).is_file()
@@ -59,10 +58,17 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
         trainer.run(watcher if workers.first else None)
         progress = trainer.progress
         workers.meet()
+        if workers.first:
+            _sweep_all_parts(folder)  # what could not be removed when it was replaced
         if workers.first and not (folder / SHARDED_FILE).exists() and _fits(folder):
             make_whole(folder)
         workers.meet()
     return {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+
+
+def _sweep_all_parts(folder: Path) -> None:
+    for pointer in (MODEL_POINTER, STATE_POINTER):
+        sweep_parts(folder, pointer)
 
 
 def is_sharded(folder: Path) -> bool:
@@ -78,6 +84,17 @@ def make_whole(folder: Path) -> None:
         parts, said = mapped_parts(folder, pointer), read_pointer(folder, pointer)
         arrays = {key: [part[key].numpy() for part in parts] for key in parts[0]}
         write_safetensors(folder / name, arrays, {"format": FORMAT, "state": json.dumps(said["state"])})
+    remove_parts(folder)
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the weights and the checkpoint of a training in parts are in one file each. The parts may still be there,
+    if the process was killed before it removed them."""
+    return (folder / MODEL_FILE).is_file() and (folder / STATE_FILE).is_file()
+
+
+def remove_parts(folder: Path) -> None:
+    """The pointers first: what they point to is no longer whole afterwards."""
     for pointer in (STATE_POINTER, MODEL_POINTER):
         (folder / pointer).unlink(missing_ok=True)
         shutil.rmtree(folder / pointer.removesuffix(".json"), ignore_errors=True)

@@ -34,7 +34,7 @@ from transher.runs.manifest import write_manifest
 from transher.runs.mining import mine_to_end
 from transher.runs.movement import report_movement
 from transher.runs.run import Run, load
-from transher.runs.sharded import SHARDED_FILE, first_does, is_sharded, train_parts
+from transher.runs.sharded import SHARDED_FILE, first_does, is_sharded, is_whole, remove_parts, train_parts
 from transher.runs.weighing import weigh
 from transher.training.blend_recipe import BlendRecipe
 from transher.training.checkpoints import STATE_FILE
@@ -144,7 +144,7 @@ def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None)
     workers, recipe = joined(), read_recipe(folder)
     if launched() and (folder / MANIFEST_FILE).exists():
         return _loaded(folder, workers)
-    if isinstance(recipe, Recipe) and recipe.training.parts > 1 and not (folder / STATE_FILE).is_file():
+    if isinstance(recipe, Recipe) and recipe.training.parts > 1 and not is_whole(folder):
         cost = train_parts(folder, recipe, watcher, workers)
         if workers.first or is_sharded(folder):
             conclude(folder, recipe, load_graph_folder(folder / GRAPH_FOLDER), cost, watcher=watcher)
@@ -153,6 +153,7 @@ def train_to_end(folder: Path, trainer: Trainer | None, watcher: Watcher | None)
         raise SystemExit(0)
     with alone(folder / LOCK_FILE, str(folder)):  # before the sweep, which would take what another is writing
         sweep(folder)
+        remove_parts(folder)
         if trainer is None:
             graph = load_graph_folder(folder / GRAPH_FOLDER)
             if isinstance(recipe, RuleRecipe):

@@ -17,8 +17,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
 
 from transher.errors import InputError, UsageError
+from transher.files import first_fault
 from transher.graph.graph import Graph
 
 VERDICTS_FILE = "verdicts.jsonl"
@@ -36,26 +39,38 @@ class Said(NamedTuple):
     date: str
 
 
+class _Line(TypedDict):
+    """What a line of the file says; no verdict takes an earlier one back."""
+
+    head: str
+    relation: str
+    tail: str
+    verdict: Verdict | None
+    date: str
+
+
+_LINE = TypeAdapter(_Line)
+
+
 def read_verdicts(folder: Path) -> dict[Identifiers, Said]:
     """What holds of each triple that was marked, in the order in which they were first marked."""
     path, found = folder / VERDICTS_FILE, dict[Identifiers, Said]()
     if not path.is_file():
         return found
-    for number, line in enumerate(path.read_text("utf-8").splitlines(keepends=True), 1):
-        if not line.endswith("\n"):  # a write that was cut off
+    # By lines of bytes: in a name there may be what ends a line of text.
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        if not line.endswith(b"\n"):  # a write that was cut off
             break
         try:
-            values = json.loads(line)
-            triple = values["head"], values["relation"], values["tail"]
-            said = values["verdict"]
-            if said is None:
-                found.pop(triple, None)
-            elif said in VERDICTS:
-                found[triple] = Said(said, values["date"])
-            else:
-                raise ValueError(f"{said!r} is neither right nor wrong")
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(f"line {number} is no verdict ({error}).", file=path, remedy="Delete the line.") from None
+            values = _LINE.validate_json(line)
+        except ValidationError as error:
+            fault = f"line {number} is no verdict ({first_fault(error)})."
+            raise InputError(fault, file=path, remedy="Delete the line.") from None
+        triple = values["head"], values["relation"], values["tail"]
+        if values["verdict"] is None:
+            found.pop(triple, None)
+        else:
+            found[triple] = Said(values["verdict"], values["date"])
     return found
 
 

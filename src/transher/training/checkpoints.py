@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-from pydantic import ConfigDict, NonNegativeFloat, NonNegativeInt, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, NonNegativeFloat, TypeAdapter, ValidationError
 from torch import Tensor
 
 from transher.errors import InputError, TransherError
@@ -20,20 +20,23 @@ MODEL_FILE = "model.safetensors"
 STATE_FILE = "optimizer.safetensors"
 
 
+Count = Annotated[int, Field(ge=0, lt=1 << 62)]  # TensorBoard takes no larger ones
+
+
 @dataclass
 class TrainingState:
     """Where a training stands."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")
 
-    step: NonNegativeInt = 0  # steps done
+    step: Count = 0  # steps done
     best_mrr: float | None = None
-    best_step: NonNegativeInt = 0
-    stale: NonNegativeInt = 0  # validations since the best
+    best_step: Count = 0
+    stale: Count = 0  # validations since the best
     seconds: NonNegativeFloat = 0.0  # of training, all sessions together
-    updates: NonNegativeInt = 0  # since the optimiser was made or reset
+    updates: Count = 0  # since the optimiser was made or reset
     mark: float | None = None  # the MRR that a later one must exceed clearly to count as better
-    drops: NonNegativeInt = 0  # of the learning rate, with the schedule plateau
+    drops: Count = 0  # of the learning rate, with the schedule plateau
 
 
 _STATE, _SAID = TypeAdapter(TrainingState), TypeAdapter(dict[str, Any])

@@ -16,6 +16,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, TypeAdapter
 from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
 from torch.distributed.checkpoint.state_dict_loader import load
@@ -26,7 +27,7 @@ from typing_extensions import TypedDict
 
 from transher.errors import InputError
 from transher.files import read_json, read_safetensors_metadata, safetensors_is_whole, write_json, write_safetensors
-from transher.training.checkpoints import FORMAT
+from transher.training.checkpoints import FORMAT, refuse_not_finite
 from transher.workers import Workers
 
 MODEL_POINTER, STATE_POINTER = "model.json", "checkpoint.json"
@@ -50,13 +51,18 @@ _POINTER = TypeAdapter(Pointer)
 def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], workers: Workers) -> None:
     """Every worker writes its own parts, then the first one points to them. `state` goes into the pointer."""
     name = f"{_FOLDERS[pointer]}/step-{state['step']:08}"
+    # A second checkpoint of a step, at the end of a training, lies beside the first one: that is what is resumed from
+    # until the pointer is replaced.
+    there = workers.first and (run / pointer).is_file() and read_pointer(run, pointer)["folder"] == name
+    if workers.told(there):
+        name = f"{_FOLDERS[pointer]}/step-{state['step']:09}"
     folder = run / name
     if workers.first:
         shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
         folder.mkdir(parents=True)
     workers.meet()
     tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
-    with _quietly():
+    with _plainly():
         save(tensors, storage_writer=_Writer(str(folder)), no_dist=workers.count == 1)
     if workers.first:
         files = {path.name: _digest(path) for path in sorted(folder.glob("*.safetensors"))}
@@ -72,16 +78,26 @@ def load_parts(run: Path, pointer: str, parts: Parts, workers: Workers) -> None:
     for number in parts:
         _refuse_changed(folder / _file(number), said["files"].get(_file(number)))
     tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
-    with _quietly():
-        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=workers.count == 1)
+    try:
+        with _plainly():
+            load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=workers.count == 1)
+    except (ValueError, RuntimeError, KeyError) as error:
+        told = str(error).strip().splitlines()
+        fault = f"does not fit the recipe and the graph ({told[0] if told else type(error).__name__})."
+        raise InputError(fault, file=folder, remedy="Take a copy of the run.") from None
+    refuse_not_finite(tensors, folder)
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
-    """Without torch's warning that a process is alone, which it was told."""
+def _plainly() -> Iterator[None]:
+    """Without torch's warning that a process is alone, which it was told; and what goes wrong on a worker, a full disk
+    say, is raised as what it is, where torch wraps it into something that is not even an `Exception`."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        yield
+        try:
+            yield
+        except CheckpointException as error:
+            raise next(iter(error.failures.values()))[0] from None
 
 
 def read_pointer(run: Path, pointer: str) -> Pointer:
