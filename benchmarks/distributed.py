@@ -18,20 +18,20 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 ROOT = Path(__file__).parent.parent
 RESULTS = ROOT / "results"
 ENVIRONMENT = {**os.environ, "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1", "OMP_NUM_THREADS": "1"}
 
 
-def torchrun(workers: int, *command: str, restarts: int = 0) -> list[str]:
+def torchrun(workers: int, *command: str, script: Sequence[str] = ("-m", "transher"), restarts: int = 0) -> list[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--monitor-interval", "0.1"]
-    return [*launcher, "--nproc-per-node", str(workers), "--max-restarts", str(restarts), "-m", "transher", *command]
+    return [*launcher, "--nproc-per-node", str(workers), "--max-restarts", str(restarts), *script, *command]
 
 
 def settings(values: dict[str, Any]) -> list[str]:
@@ -65,7 +65,7 @@ def digest(run: Path, pointer: str = "checkpoint.json") -> str:
 
 QUICK = {
     "model.k": 32, "training.steps": 300, "training.batch": 256, "training.negatives": 64, "training.parts": 4,
-    "validation.every": 100, "validation.report_every": 10,
+    "validation.every": 100, "validation.report_every": 10, "validation.patience": 0,
 }  # fmt: skip
 
 
@@ -99,52 +99,75 @@ def last_step(run: Path) -> int:
         return 0
 
 
-def kills(folder: Path, count: int = 20) -> dict[str, Any]:
-    """One training on two workers, of which one is killed `count` times, every fourth time while it saves."""
+MOMENTS = [
+    (0, "before rows or gradients are exchanged", 1),
+    (1, "after rows or gradients are exchanged", 203),
+    (0, "after a step", 37),
+    (1, "before losses are told", 75),
+    (0, "before a validation", 1),
+    (1, "after a validation", 2),
+    (0, "before a checkpoint", 2),
+    (1, "before a checkpoint", 3),
+    (0, "in the middle of writing a part", 2),
+    (1, "in the middle of writing a part", 3),
+    (1, "before the workers find each other", 1),
+    (0, "before a part is in its place", 2),
+    (1, "before a part is in its place", 1),
+    (0, "after all have written their parts", 2),
+    (1, "after all have written their parts", 3),
+    (0, "before a checkpoint is read", 1),
+    (0, "before the pointer is in its place", 2),
+    (0, "before an old checkpoint is removed", 4),
+    (0, "after a checkpoint", 2),
+    (1, "after a checkpoint", 3),
+    (1, "after a step", 1),
+    (1, "before the run is concluded", 1),
+]
+
+
+def kills(folder: Path) -> dict[str, Any]:
+    """One training on two workers, of which one is killed in each attempt, at an operation of its own. An attempt that
+    is killed while it starts, as two of them are, has no time to resume in."""
     write_graph_folder(folder / "graph")
-    apart = 60  # steps between kills
-    steps = apart * (count + 1)
-    values = {**QUICK, "training.steps": steps, "training.parts": 2, "validation.every": 20}
-    runs = [folder / name for name in ("whole", "killed")]
-    for run in runs:
-        run.mkdir()
-    command = ["train", str(folder / "graph"), "--sharded", *settings(values)]
-    subprocess.run(torchrun(2, *command, "--out", str(runs[0])), env=ENVIRONMENT, check=True, capture_output=True)
-    process = subprocess.Popen(
-        torchrun(2, *command, "--out", str(runs[1]), restarts=count), env=ENVIRONMENT, stderr=subprocess.DEVNULL
-    )
-    seconds, saving = [], 0
-    for number in range(count):
-        while process.poll() is None and last_step(runs[1]) < apart * (number + 1):
-            time.sleep(0.01)
-        if number % 4 == 3:
-            saving += wait_for_saving(runs[1])
-        reached = last_step(runs[1])
-        workers = [one for one in psutil.Process(process.pid).children() if "transher" in " ".join(one.cmdline())]
-        workers[number % len(workers)].send_signal(signal.SIGKILL)
-        killed = time.monotonic()
-        time.sleep(0.3)
-        while process.poll() is None and not 0 < last_step(runs[1]) != reached:
-            time.sleep(0.02)
-        seconds.append(round(time.monotonic() - killed, 2))
-    code = process.wait()
+    values = {**QUICK, "training.steps": 800, "training.parts": 2, "validation.every": 20}
+    command = ["train", str(folder / "graph"), "--sharded", *settings(values), "--out"]
+    whole, killed, moments = folder / "whole", folder / "killed", folder / "moments.json"
+    subprocess.run(torchrun(2, *command, str(whole)), env=ENVIRONMENT, check=True, capture_output=True)
+    moments.write_text(json.dumps(MOMENTS))
+    script = [str(ROOT / "tests/runs/killed_worker.py"), str(moments)]
+    launcher = torchrun(2, *command, str(killed), script=script, restarts=len(MOMENTS))
+    start = time.monotonic()
+    done = subprocess.run(launcher, env=ENVIRONMENT, capture_output=True, text=True)
+    found = []
+    for attempt, (worker, operation, count) in enumerate(MOMENTS):
+        told = {"worker": worker, "operation": operation, "time": count}
+        died, resumed = folder / f"killed-{attempt}", folder / f"resumed-{attempt + 1}"
+        if died.exists() and resumed.exists():
+            after = json.loads(resumed.read_text())
+            seconds = after["time"] - json.loads(died.read_text())
+            told |= {
+                "seconds_to_new_results": round(seconds, 2),
+                "of_which_first_worker_waited_for_a_core": round(after["waited"], 2),
+                "without_that_wait": round(seconds - after["waited"], 2),
+                "cpu_seconds_of_first_worker": round(after["computed"], 2),
+            }
+        found.append(told)
+    resumed_again = [told for told in found if "seconds_to_new_results" in told]
     return {
-        "kills": count,
-        "while_saving": saving,
-        "exit_code": code,
-        "seconds_to_new_steps": seconds,
-        "load_average": os.getloadavg()[0],
-        "identical": digest(runs[0]) == digest(runs[1]),
+        "kills": len(list(folder.glob("killed-*"))),
+        "resumed_at_the_first_restart": len(resumed_again),
+        "killed_again_while_it_started": sum(operation in STARTING for _, operation, _ in MOMENTS),
+        "exit_code": done.returncode,
+        "identical": killed.is_dir() and digest(whole) == digest(killed),
+        "most_seconds_to_new_results": max(told["seconds_to_new_results"] for told in resumed_again),
+        "most_seconds_without_waiting_for_a_core": max(told["without_that_wait"] for told in resumed_again),
+        "seconds": round(time.monotonic() - start, 1),
+        "load": os.getloadavg(),
+        "moments": found,
     }
 
 
-def wait_for_saving(run: Path) -> bool:
-    """Until a file of a checkpoint is being written; not for ever."""
-    for _ in range(2000):
-        if any((run / "checkpoint").glob("*/.*.part")):
-            return True
-        time.sleep(0.002)
-    return False
+STARTING = ("before the workers find each other", "before a checkpoint is read")
 
 
 def costs(folder: Path, steps: int = 100) -> dict[str, Any]:
