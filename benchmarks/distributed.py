@@ -100,10 +100,10 @@ def last_step(run: Path) -> int:
 
 
 MOMENTS = [
-    (0, "before rows or gradients are exchanged", 1),
-    (1, "after rows or gradients are exchanged", 203),
+    (0, "before ids, rows or gradients are exchanged", 1),
+    (1, "after ids, rows or gradients are exchanged", 203),
     (0, "after a step", 37),
-    (1, "before losses are told", 75),
+    (1, "before ids, rows or gradients are exchanged", 75),
     (0, "before a validation", 1),
     (1, "after a validation", 2),
     (0, "before a checkpoint", 2),

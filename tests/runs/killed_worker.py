@@ -33,9 +33,8 @@ from transher.workers import Workers
 # What is patched: its owner, its name, and whether the process is killed before it or after it.
 _CALLS: dict[str, tuple[Any, str, bool]] = {
     "before the workers find each other": (dist, "init_process_group", True),
-    "before rows or gradients are exchanged": (Workers, "exchange", True),
-    "after rows or gradients are exchanged": (Workers, "exchange", False),
-    "before losses are told": (Workers, "gather_later", True),
+    "before ids, rows or gradients are exchanged": (Workers, "swap", True),
+    "after ids, rows or gradients are exchanged": (Workers, "swap", False),
     "after a step": (PartStep, "__call__", False),
     "before a validation": (part_trainer, "rank_split", True),
     "after a validation": (part_trainer, "rank_split", False),

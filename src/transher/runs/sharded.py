@@ -99,7 +99,7 @@ def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> S
     workers, model = joined(), build_model(recipe.model)
     parts = mapped_parts(folder, MODEL_POINTER)
     layout = Layout(len(parts), workers.count)
-    own, most = layout.of(workers.index), max(len(layout.of(worker)) for worker in range(workers.count))
+    own = layout.of(workers.index)
     widths = {"entities": model.entity_width, "relations": model.relation_width}
     pieces = {}
     for name, width in widths.items():
@@ -113,7 +113,7 @@ def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> S
                     file=folder / MODEL_POINTER,
                 )
         mine = [(starts[number], parts[number][name]) for number in own]
-        pieces[name] = Pieces(counts[name], width, mine, most, workers)
+        pieces[name] = Pieces(counts[name], width, mine, layout.most, workers)
     scorer = ShardedEmbeddings(model, pieces["entities"], pieces["relations"], recipe.model.reciprocal)
     if workers.count == 1:
         return scorer
