@@ -58,7 +58,7 @@ def on_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, 
 
 
 @pytest.mark.parametrize("case", [*CASES, "prepared"])
-@pytest.mark.parametrize("what", ["weights", "mrr", "best", "ranks", "pairs"])
+@pytest.mark.parametrize("what", ["weights", "mrr", "best", "ranks", "ties", "best of ties", "pairs"])
 def test_it_does_not_matter_how_many_workers_there_are(
     on_workers: dict[int, dict[str, dict[str, object]]], case: str, what: str
 ) -> None:
