@@ -1,5 +1,5 @@
 """What several workers cost and keep: `python -m benchmarks.distributed WHAT`, which is
-bits, kills, costs, memory, machine, prepare, namespaces or simulate.
+bits, kills, costs, memory, machine, ahead, prepare, namespaces or simulate.
 
 Writes results/distributed-*.json; `simulate` writes a picture too, from the measured costs. Workers of one machine
 share its cores: what counts here is CPU time, bytes, bits and memory, and no speed-up.
@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -174,7 +175,7 @@ def kills(folder: Path) -> dict[str, Any]:
 STARTING = ("before the workers find each other", "before a checkpoint is read")
 
 
-def costs(folder: Path, steps: int = 60, rounds: int = 3) -> dict[str, Any]:
+def costs(folder: Path, steps: int = 60, rounds: int = 2) -> dict[str, Any]:
     """CPU time and bytes per step at 1,024 positives per worker and k = 200, against one process and the formula.
     Numbers of workers take turns, and the median of the rounds counts: what else the machine does then falls on all."""
     graph = folder / "graph.tsv"
@@ -382,6 +383,53 @@ def machine(folder: Path) -> dict[str, Any]:
     }
 
 
+def ahead(folder: Path) -> dict[str, Any]:
+    """Two workers, of which the second has a narrower processor: which back end they agree on, and how many of the
+    exchanges of ids happen while the step before them is computed."""
+    write_graph_folder(folder / "graph")
+    return on_workers(2, "ahead-worker", "--folder", str(folder), "--steps", "50")
+
+
+def ahead_worker(folder: Path, steps: int) -> None:
+    """One of the workers of `ahead`."""
+    from transher.graph import load_graph
+    from transher.kernels import native
+    from transher.training.part_trainer import PartTrainer
+    from transher.training.recipe import Recipe
+    from transher.training.shard import shard_of
+    from transher.workers import Workers, together
+
+    own = native.backend()
+    if os.environ["RANK"] == "1" and native.module is not None:
+        native.module.choose("portable")
+    spans: list[tuple[float, float]] = []
+    swap = Workers.swap
+
+    def timed(self: Workers, *arguments: Any, **named: Any) -> Any:
+        start = time.monotonic()
+        found = swap(self, *arguments, **named)
+        if threading.current_thread() is not threading.main_thread():
+            spans.append((start, time.monotonic()))
+        return found
+
+    Workers.swap = timed  # type: ignore[method-assign]
+    with together() as workers:
+        recipe = Recipe().with_settings({**QUICK, "model.k": 200, "training.batch": 2048, "training.parts": 2})
+        shard = shard_of(load_graph(folder / "graph"), recipe.training, range(workers.index, workers.index + 1))
+        trainer = PartTrainer(shard, recipe, Path(tempfile.mkdtemp(dir=folder)), workers)
+        computing = []
+        for step in range(steps):
+            batch = trainer.batches.at(step)
+            start = time.monotonic()
+            trainer.train_step(batch, step)
+            computing.append((start, time.monotonic()))
+        trainer.batches.settle()
+        inside = sum(any(first <= start and end <= last for first, last in computing) for start, end in spans)
+        told = {"own": own, "agreed": native.backend(), "exchanges": len(spans), "while_a_step_computes": inside}
+        if workers.first:
+            print(json.dumps(told), flush=True)
+
+
 def free_port() -> int:
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -512,9 +560,10 @@ def fitted(exchanges: dict[int, tuple[float, float]]) -> tuple[float, float]:
 
 
 MEASUREMENTS = {
-    "bits": bits, "kills": kills, "costs": costs, "memory": memory, "machine": machine, "namespaces": namespaces,
+    "bits": bits, "kills": kills, "costs": costs, "memory": memory, "machine": machine, "ahead": ahead,
+    "namespaces": namespaces,
 }  # fmt: skip
-WORKERS = {"costs-worker": costs_worker, "memory-worker": memory_worker}
+WORKERS = {"costs-worker": costs_worker, "memory-worker": memory_worker, "ahead-worker": ahead_worker}
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from transher.errors import InputError, TransherError
+from transher.errors import Diverged, InputError, Interrupted, TransherError
 from transher.files import alone, sweep, write_safetensors
 from transher.models import build_model
 from transher.models.sharded import Lead, Pieces, ShardedEmbeddings, follow
@@ -56,7 +56,12 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
         shard = read_shard(folder / _GRAPH_FOLDER, recipe.training, workers)
         resumed = (folder / STATE_POINTER).is_file()
         trainer = PartTrainer(shard, recipe, folder, workers, resume=resumed)
-        trainer.run(watcher if workers.first else None)
+        try:
+            trainer.run(watcher if workers.first else None)
+        except (Diverged, Interrupted) as error:  # of which all workers know, and one tells
+            if workers.first:
+                raise
+            raise SystemExit(130 if isinstance(error, Interrupted) else 1) from None
         progress = trainer.progress
         workers.meet()
         if workers.first and not (folder / SHARDED_FILE).exists() and _fits(folder):
