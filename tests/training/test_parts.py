@@ -136,7 +136,7 @@ def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match="hash"):
-        load_parts(tmp_path, MODEL_POINTER, one._learned(), ALONE)
+        load_parts(tmp_path, MODEL_POINTER, one._learned())
 
 
 def test_parts_need_drawn_negatives() -> None:

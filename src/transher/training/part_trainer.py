@@ -71,7 +71,7 @@ class PartTrainer(Trainer):
         )
         if resume:
             self.progress = checked_state(read_pointer(folder, STATE_POINTER)["state"], folder / STATE_POINTER)
-            load_parts(folder, STATE_POINTER, self._state(), workers)
+            load_parts(folder, STATE_POINTER, self._state())
             for table in self._tables():
                 table.updates = self.progress.updates
         elif recipe.model.start_at_margin:
@@ -195,7 +195,7 @@ class PartTrainer(Trainer):
         for name, sharded in zip(("entities", "relations"), self.sharded, strict=True):
             for part, table in zip(self.shard.own, sharded.parts, strict=True):
                 best[part][name] = table.weight
-        load_parts(self.folder, MODEL_POINTER, best, self.workers)
+        load_parts(self.folder, MODEL_POINTER, best)
         for table in self._tables():
             if table.average is not None:
                 table.average.copy_(table.weight)

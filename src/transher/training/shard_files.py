@@ -16,16 +16,22 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, TypeAdapter
 from torch import Tensor
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
-from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from typing_extensions import TypedDict
 
 from transher.errors import InputError
-from transher.files import read_json, read_safetensors_metadata, safetensors_is_whole, write_json, write_safetensors
+from transher.files import (
+    fill_from_safetensors,
+    read_json,
+    read_safetensors_metadata,
+    safetensors_is_whole,
+    write_json,
+    write_safetensors,
+)
 from transher.training.checkpoints import FORMAT
 from transher.workers import Workers
 
@@ -65,15 +71,18 @@ def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], wor
     workers.meet()
 
 
-def load_parts(run: Path, pointer: str, parts: Parts, workers: Workers) -> None:
+def load_parts(run: Path, pointer: str, parts: Parts) -> None:
     """Fill the tensors of this worker's parts, in place."""
     said = read_pointer(run, pointer)
     folder = run / said["folder"]
-    for number in parts:
-        _refuse_changed(folder / _file(number), said["files"].get(_file(number)))
-    tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
-    with _quietly():
-        load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=workers.count == 1)
+    for number, own in parts.items():
+        path = folder / _file(number)
+        _refuse_changed(path, said["files"].get(_file(number)))
+        try:
+            # Straight into the tables: torch's own reader first has all of a file in memory, which doubles it.
+            fill_from_safetensors(path, {_key(number, key): tensor.numpy() for key, tensor in own.items()})
+        except ValueError as error:
+            raise InputError(f"does not fit the recipe and the graph: {error}.", file=path) from None
 
 
 @contextmanager
