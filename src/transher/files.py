@@ -242,6 +242,25 @@ def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
     return arrays, metadata
 
 
+def fill_from_safetensors(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Read arrays of a file into contiguous ones that are there, with no copy of a large table beside it. A
+    `ValueError` says what does not fit."""
+    with path.open("rb") as file:
+        tensors = _header(file)[1]
+        if absent := sorted(arrays.keys() - tensors.keys()):
+            raise ValueError(f"it lacks {absent[0]}")
+        for key, tensor in tensors.items():
+            start, end = tensor["data_offsets"]
+            if key not in arrays:
+                file.seek(end - start, os.SEEK_CUR)
+                continue
+            array = arrays[key]
+            if list(array.shape) != tensor["shape"] or array.dtype.name != _DTYPES[tensor["dtype"]]:
+                raise ValueError(f"{key} has the shape {tensor['shape']} where {list(array.shape)} is needed")
+            if file.readinto(array.reshape(-1).view(np.uint8).data) != end - start:
+                raise ValueError("it ends too early")
+
+
 def read_safetensors_metadata(path: Path) -> dict[str, str]:
     """What a file says of itself, without its arrays."""
     with path.open("rb") as file:

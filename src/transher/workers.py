@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -50,29 +50,26 @@ class Workers:
         # What stays here is not copied twice.
         leaving = [part[:0] if to == self.index else part for to, part in enumerate(parts)]
         coming = [0 if come == self.index else count for come, count in enumerate(received)]
-        out = torch.cat(leaving)
-        into = out.new_empty(sum(coming), *out.shape[1:])
-        dist.all_to_all_single(into, out, coming, [len(part) for part in leaving], self._channel(ahead))
-        self.sent += out.numel() * out.element_size()
+        into = self.swap(torch.cat(leaving), list(map(len, leaving)), coming, ahead)
         return [parts[come] if come == self.index else part for come, part in enumerate(into.split(coming))]
 
-    def gather(self, values: Tensor, ahead: bool = False) -> Tensor:
-        """values: (n,), of one length everywhere → (workers, n)."""
-        return self.gather_later(values, ahead)()
-
-    def gather_later(self, values: Tensor, ahead: bool = False) -> Callable[[], Tensor]:
-        """As `gather`, under way while other work is done: gives a function that waits for it."""
+    def swap(self, leaving: Tensor, sizes: Sequence[int], coming: Sequence[int], ahead: bool = False) -> Tensor:
+        """Of `leaving` so many rows go to each worker, none to this one; gives what came from all, in their order."""
         if self.count == 1:
-            return lambda: values[None]
+            return leaving
+        into = leaving.new_empty(sum(coming), *leaving.shape[1:])
+        dist.all_to_all_single(into, leaving, list(coming), list(sizes), self._ahead if ahead else None)
+        self.sent += leaving.numel() * leaving.element_size()
+        return into
+
+    def gather(self, values: Tensor) -> Tensor:
+        """values: (n,), of one length everywhere → (workers, n)."""
+        if self.count == 1:
+            return values[None]
         into = [torch.empty_like(values) for _ in range(self.count)]
-        pending = dist.all_gather(into, values, self._channel(ahead), async_op=True)
+        dist.all_gather(into, values)
         self.sent += values.numel() * values.element_size() * (self.count - 1)
-
-        def wait() -> Tensor:
-            pending.wait()
-            return torch.stack(into)
-
-        return wait
+        return torch.stack(into)
 
     def total(self, values: Tensor) -> Tensor:
         """The sum over all workers, in place. Exact where at most one of them has anything but zero."""
@@ -107,9 +104,6 @@ class Workers:
             native.module = None
         elif native.module is not None and native.module.chosen() != chosen:
             native.module.choose(chosen)
-
-    def _channel(self, ahead: bool) -> dist.ProcessGroup | None:
-        return self._ahead if ahead else None
 
 
 _WIDEST_FIRST = ("avx512", "avx2", "portable", "torch")

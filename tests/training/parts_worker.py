@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import numpy as np
 import torch
 from tests.conftest import make_graph
 
+from transher.evaluation.protocol import rank_split
 from transher.graph.graph import Candidates, Graph
 from transher.kernels import Known
+from transher.models.sharded import Pieces
 from transher.training.part_trainer import PartTrainer
 from transher.training.parts import Layout
 from transher.training.recipe import Recipe
@@ -38,6 +41,12 @@ def random_graph() -> Graph:
     return make_graph(triples[:-60], triples[-60:-30], triples[-30:], entities=101, relations=7)
 
 
+def alike(pieces: Pieces) -> Pieces:
+    """With the signs of three numbers of each row only: eight kinds of entities, of which many tie."""
+    few = torch.arange(pieces.width) < 3
+    return replace(pieces, parts=[(first, torch.where(few, rows.sign(), 0.0)) for first, rows in pieces.parts])
+
+
 def outcome(trainer: PartTrainer, folder: Path, workers: Workers) -> dict[str, Any]:
     trainer.run()
     digest = hashlib.sha256()
@@ -48,11 +57,16 @@ def outcome(trainer: PartTrainer, folder: Path, workers: Workers) -> dict[str, A
     excluded = Known(torch.zeros(10, dtype=torch.int64), torch.full((10,), 3), torch.tensor([1, 40, 99]).int())
     scores, ids = trainer.scorer.best(anchors, relations, "tail", 5, excluded)
     ranks = trainer._validation_ranks()
+    coarse = replace(trainer.scorer, entity_pieces=alike(trainer.scorer.entity_pieces))
+    tied = rank_split(coarse, trainer.shard, "valid")[1]
+    assert tied.tied.mean() > 0.5
     return {
         "weights": digest.hexdigest(),
         "mrr": trainer.progress.best_mrr,
         "best": [scores.tolist(), ids.tolist()],
         "ranks": ranks.realistic.tolist(),
+        "ties": [tied.optimistic.tolist(), tied.pessimistic.tolist()],
+        "best of ties": [part.tolist() for part in coarse.best(anchors, relations, "tail", 5, excluded)],
         "pairs": trainer.scorer.scores(anchors, relations, "head")[:, ::10].tolist(),
     }
 

@@ -65,7 +65,7 @@ def on_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, 
 
 
 @pytest.mark.parametrize("case", [*CASES, "prepared"])
-@pytest.mark.parametrize("what", ["weights", "mrr", "best", "ranks", "pairs"])
+@pytest.mark.parametrize("what", ["weights", "mrr", "best", "ranks", "ties", "best of ties", "pairs"])
 def test_it_does_not_matter_how_many_workers_there_are(
     on_workers: dict[int, dict[str, dict[str, object]]], case: str, what: str
 ) -> None:
@@ -169,7 +169,7 @@ def test_a_part_that_was_changed_is_refused(tmp_path: Path) -> None:
     content[-1] ^= 1
     path.write_bytes(bytes(content))
     with pytest.raises(InputError, match="hash"):
-        load_parts(tmp_path, MODEL_POINTER, one._learned(), ALONE)
+        load_parts(tmp_path, MODEL_POINTER, one._learned())
 
 
 def test_parts_need_drawn_negatives() -> None:

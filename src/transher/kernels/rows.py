@@ -18,14 +18,13 @@ _CACHED = 1 << 17
 _SPARSE = 1 << 13  # ids of a table per id of a batch, beyond which sorting those of the batch is faster
 
 
-def gather_rows(weight: Tensor, ids: Tensor) -> Tensor:
-    """weight: (n, k), ids: int64 (U,) → a copy of those rows (U, k); no gradient flows."""
+def gather_rows(weight: Tensor, ids: Tensor, into: Tensor | None = None) -> Tensor:
+    """weight: (n, k), ids: int64 (U,) → a copy of those rows (U, k), in `into` where it is given; no gradient flows."""
     module = chosen_for(weight)
+    rows = weight.new_empty(len(ids), weight.shape[-1]) if into is None else into
     if module is None or not weight.is_contiguous():
-        return weight.detach()[ids]
-    ids = _ids(ids)
-    rows = weight.new_empty(len(ids), weight.shape[-1])
-    module.gather_rows(native.threads(), weight, ids, rows)
+        return torch.index_select(weight.detach(), 0, ids, out=rows)
+    module.gather_rows(native.threads(), weight, _ids(ids), rows)
     return rows
 
 

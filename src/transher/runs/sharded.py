@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
-from transher.errors import InputError, TransherError
+from transher.errors import Diverged, InputError, Interrupted, TransherError
 from transher.files import alone, sweep, write_safetensors
 from transher.models import build_model
 from transher.models.sharded import Lead, Pieces, ShardedEmbeddings, follow
@@ -55,7 +55,12 @@ def train_parts(folder: Path, recipe: Recipe, watcher: Watcher | None, workers: 
         shard = read_shard(folder / _GRAPH_FOLDER, recipe.training, workers)
         resumed = (folder / STATE_POINTER).is_file()
         trainer = PartTrainer(shard, recipe, folder, workers, resume=resumed)
-        trainer.run(watcher if workers.first else None)
+        try:
+            trainer.run(watcher if workers.first else None)
+        except (Diverged, Interrupted) as error:  # of which all workers know, and one tells
+            if workers.first:
+                raise
+            raise SystemExit(130 if isinstance(error, Interrupted) else 1) from None
         progress = trainer.progress
         workers.meet()
         if workers.first:
@@ -116,7 +121,7 @@ def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> S
     workers, model = joined(), build_model(recipe.model)
     parts = mapped_parts(folder, MODEL_POINTER)
     layout = Layout(len(parts), workers.count)
-    own, most = layout.of(workers.index), max(len(layout.of(worker)) for worker in range(workers.count))
+    own = layout.of(workers.index)
     widths = {"entities": model.entity_width, "relations": model.relation_width}
     pieces = {}
     for name, width in widths.items():
@@ -130,7 +135,7 @@ def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> S
                     file=folder / MODEL_POINTER,
                 )
         mine = [(starts[number], parts[number][name]) for number in own]
-        pieces[name] = Pieces(counts[name], width, mine, most, workers)
+        pieces[name] = Pieces(counts[name], width, mine, layout.most, workers)
     scorer = ShardedEmbeddings(model, pieces["entities"], pieces["relations"], recipe.model.reciprocal)
     if workers.count == 1:
         return scorer

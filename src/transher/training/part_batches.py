@@ -8,12 +8,11 @@ import torch
 from torch import Tensor
 
 from transher.training.batches import Batch, Batches, BatchSource
-from transher.training.parts import Layout, TreeSum
+from transher.training.parts import TreeSum
 from transher.training.settings import TrainingSettings
 from transher.training.shard import GraphShard
-from transher.training.sharded_table import Request, ShardedTable
+from transher.training.sharded_table import Request, ShardedTables, Wanted
 from transher.training.step import Shares
-from transher.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -37,54 +36,80 @@ class PartBatch:
     relations: Rows
 
 
+@dataclass(frozen=True)
+class _Own:
+    """What this worker knows by itself of a step: the sums of its parts' gradients, entities and relations, and what it
+    wants for them; the weight of each part's positives, and their number (most parts, 2)."""
+
+    step: int
+    batches: list[Batch]
+    sums: tuple[TreeSum, TreeSum]
+    wanted: list[Wanted]
+    totals: Tensor
+
+
 class PartBatches(BatchSource[PartBatch]):
-    """A source for each part. Workers exchange ids when a batch is made, which is while the step before computes."""
+    """A source for each part. Workers exchange ids when a batch is made, which is while the step before computes. How
+    many ids there will be was said along with those of the batch before."""
 
     def __init__(
         self,
         shard: GraphShard,
         settings: TrainingSettings,
         reciprocal: bool,
-        tables: tuple[ShardedTable, ShardedTable],
-        workers: Workers,
+        tables: ShardedTables,
     ) -> None:
         super().__init__(settings, reciprocal)
-        self.layout = Layout(settings.parts, workers.count)
+        self.layout = tables.layout
         self.parts = [Batches(shard.part_of(number, settings), settings, reciprocal) for number in shard.own]
-        self._tables, self._workers = tables, workers
+        self._tables = tables
+        self._following: tuple[_Own, list[Tensor]] | None = None  # with what all workers announced
         self.steps_per_epoch = 2 * -(-shard.triple_count // settings.batch)
 
     def make(self, step: int) -> PartBatch:
-        batches = [part.make(step) for part in self.parts]
-        totals = torch.zeros(2 * max(len(self.layout.of(worker)) for worker in range(self.layout.workers)))
-        totals = totals.double()
-        for place, batch in enumerate(batches):
-            totals[2 * place], totals[2 * place + 1] = batch.weights.double().sum(), batch.triples
+        if self._following is None or self._following[0].step != step:
+            present = self._own_of(step)
+            announced = self._tables.announced(present.wanted, present.totals)
+            self._following = present, self._tables.hear(announced, len(present.totals))
+        (present, heard), following = self._following, self._own_of(step + 1)
+        announced = self._tables.announced(following.wanted, following.totals)
+        requests, later = self._tables.request(present.wanted, heard, announced, len(following.totals))
+        self._following = following, later
         # In the order of the parts, so that the sum is the same on any number of workers.
-        weights, counts = (
-            [value for row in column.tolist() for value in row]
-            for column in self._workers.gather(totals, ahead=True).view(self._workers.count, -1, 2).unbind(2)
-        )
-        weight, count = sum(weights), sum(counts)
+        told = self._tables.told(heard).view(-1, 2).tolist()
+        weight, count = (sum(column) for column in zip(*told, strict=True))
         shares = [
             Shares(own / weight if weight else 0.0, batch.triples / count)
-            for own, batch in zip(totals[::2].tolist(), batches, strict=False)
+            for own, batch in zip(present.totals[::2].tolist(), present.batches, strict=False)
         ]
-        entities, relations = self._tables
-        return PartBatch(
-            int(count),
-            batches,
-            shares,
-            self._rows(entities, [batch.entity_ids for batch in batches]),
-            self._rows(relations, [batch.relation_ids for batch in batches]),
-        )
+        ids = [batch.entity_ids for batch in present.batches], [batch.relation_ids for batch in present.batches]
+        entities, relations = map(self._rows, requests, present.sums, ids)
+        return PartBatch(int(count), present.batches, shares, entities, relations)
 
-    def _rows(self, table: ShardedTable, ids: list[Tensor]) -> Rows:
-        own = self.layout.of(self._workers.index)
-        total = TreeSum(self.layout.parts, [(0, part) for part in own], ids, table.rows)
+    def _own_of(self, step: int) -> _Own:
+        batches = [part.make(step) for part in self.parts]
+        entities, relations = self._tables.tables
+        sums = (
+            self._sums([batch.entity_ids for batch in batches], entities.rows),
+            self._sums([batch.relation_ids for batch in batches], relations.rows),
+        )
+        totals = torch.zeros(self.layout.most, 2, dtype=torch.float64)
+        for place, batch in enumerate(batches):
+            totals[place, 0], totals[place, 1] = batch.weights.double().sum(), batch.triples
+        wanted = [entities.wanted(sums[0].ids), relations.wanted(sums[1].ids)]
+        return _Own(step, batches, sums, wanted, totals.view(-1))
+
+    @property
+    def _parts(self) -> range:
+        return self.layout.of(self._tables.workers.index)
+
+    def _sums(self, ids: list[Tensor], bound: int) -> TreeSum:
+        return TreeSum(self.layout.parts, [(0, part) for part in self._parts], ids, bound)
+
+    def _rows(self, request: Request, total: TreeSum, ids: list[Tensor]) -> Rows:
         places: list[tuple[int, Tensor | None]] = []
-        for part, rows in zip(own, ids, strict=True):
+        for part, rows in zip(self._parts, ids, strict=True):
             node = next(n for n, (level, place) in enumerate(total.nodes) if part >> level == place)
             alone = len(total.ids[node]) == len(rows)
             places.append((node, None if alone else torch.searchsorted(total.ids[node], rows)))
-        return Rows(table.request(total.ids), total, places)
+        return Rows(request, total, places)

@@ -14,9 +14,15 @@ from transher.models.model import Model
 from transher.training.part_batches import PartBatch, PartBatches, Rows
 from transher.training.schedule import learning_rate, resets_moments
 from transher.training.settings import TrainingSettings
-from transher.training.sharded_table import ShardedTable
-from transher.training.step import AVERAGE_EVERY, TrainingStep, average_share, diverged, with_translations
-from transher.workers import Workers
+from transher.training.sharded_table import ShardedTables
+from transher.training.step import (
+    AVERAGE_EVERY,
+    TrainingStep,
+    average_share,
+    diverged,
+    translation_penalty,
+    with_translations,
+)
 
 
 @dataclass
@@ -27,46 +33,41 @@ class PartStep:
     model: Model
     settings: TrainingSettings
     batches: PartBatches
-    entities: ShardedTable
-    relations: ShardedTable
-    workers: Workers
+    tables: ShardedTables
     wishes: Callable[[], tuple[bool, bool]] = lambda: (False, False)
     wished: tuple[bool, bool] = (False, False)
     _alone: list[TrainingStep] = field(default_factory=list)  # the step of each part, for its loss
 
     def __post_init__(self) -> None:
-        own = zip(self.batches.parts, self.entities.parts, self.relations.parts, strict=True)
+        own = zip(self.batches.parts, *(table.parts for table in self.tables.tables), strict=True)
         self._alone = [TrainingStep(self.model, self.settings, *part) for part in own]
 
     def __call__(self, batch: PartBatch, step: int, spread: dict[str, float] | None = None, drops: int = 0) -> float:
         """Take the step with this number; gives the loss of all parts."""
         if resets_moments(self.settings, step):
-            for table in (*self.entities.parts, *self.relations.parts):
+            for table in self.tables.parts:
                 table.reset()
         losses, gradients = self._gradients(batch, step)
-        relations = self.relations.collect(batch.relations.request, batch.relations.gradients(gradients[1]))
-        pulled = [
-            with_translations(alone, table, *moving)
-            for alone, table, moving in zip(self._alone, self.relations.parts, relations, strict=True)
-        ]
-        heard = self._together(losses, [penalty for *_, penalty in pulled])
-        entities = self.entities.collect(batch.entities.request, batch.entities.gradients(gradients[0]))
-        value = heard()
+        both = batch.entities, batch.relations
+        sums = [rows.gradients(own) for rows, own in zip(both, gradients, strict=True)]
+        (entities, relations), told = self.tables.collect([rows.request for rows in both], sums, self._told(losses))
+        value = self._heard(told)
         if not math.isfinite(value):
             raise diverged(self.settings, step, value)
         rate = learning_rate(self.settings, step, drops)
-        for table, (ids, gradient) in zip(self.entities.parts, entities, strict=True):
-            table.push(ids, gradient, rate)
-        for table, (ids, gradient, _) in zip(self.relations.parts, pulled, strict=True):
-            table.push(ids, gradient, rate * self.settings.relation_rate)
+        for alone, moving in zip(self._alone, entities, strict=True):
+            alone.entities.push(*moving, rate)
+        for alone, moving in zip(self._alone, relations, strict=True):
+            pulled = with_translations(alone, alone.relations, *moving)
+            alone.relations.push(*pulled, rate * self.settings.relation_rate)
         if self.settings.averaging and (step + 1) % AVERAGE_EVERY == 0:
-            for table in (*self.entities.parts, *self.relations.parts):
+            for table in self.tables.parts:
                 table.follow(average_share(self.settings, step))
         return value
 
     def _gradients(self, batch: PartBatch, step: int) -> tuple[list[float], tuple[list[Tensor], list[Tensor]]]:
         """The loss of each part, and the gradients of its rows of either table."""
-        nodes = self.entities.pull(batch.entities.request), self.relations.pull(batch.relations.request)
+        nodes = self.tables.pull([batch.entities.request, batch.relations.request])
         losses: list[float] = []
         gradients: tuple[list[Tensor], list[Tensor]] = [], []
         for number, (alone, own) in enumerate(zip(self._alone, batch.batches, strict=True)):
@@ -82,25 +83,21 @@ class PartStep:
                 found.append(torch.zeros_like(part) if part.grad is None else part.grad)
         return losses, gradients
 
-    def _together(self, losses: list[float], penalties: list[float]) -> Callable[[], float]:
-        """The loss of all parts, once the others have told theirs, and what any worker wishes. Parts are added in their
-        order, so that the loss is the same on any number of workers."""
-        layout = self.batches.layout
-        most = max(len(layout.of(worker)) for worker in range(layout.workers))
-        told = torch.zeros(2 + 2 * most, dtype=torch.float64)
+    def _told(self, losses: list[float]) -> Tensor:
+        """What this worker wishes, and the loss and the penalty of each of its parts, as far as any worker has some."""
+        told = torch.zeros(2 + 2 * self.batches.layout.most, dtype=torch.float64)
         told[:2] = torch.tensor(self.wishes())
-        told[2 : 2 + len(losses)] = torch.tensor(losses, dtype=torch.float64)
-        told[2 + most : 2 + most + len(penalties)] = torch.tensor(penalties, dtype=torch.float64)
-        pending = self.workers.gather_later(told)
+        for place, (alone, loss) in enumerate(zip(self._alone, losses, strict=True)):
+            told[2 + 2 * place], told[3 + 2 * place] = loss, translation_penalty(alone, alone.relations)
+        return told
 
-        def heard() -> float:
-            everything = pending()
-            stop, save = (everything[:, :2] > 0).any(0).tolist()
-            self.wished = stop, save
-            loss, penalty = (sum(part.reshape(-1).tolist()) for part in everything[:, 2:].split(most, 1))
-            return float(loss + penalty)
-
-        return heard
+    def _heard(self, told: Tensor) -> float:
+        """told: (workers, n). The loss of all parts, added in their order, so that it is the same on any number of
+        workers; and what any of them wishes."""
+        stop, save = (told[:, :2] > 0).any(0).tolist()
+        self.wished = stop, save
+        loss, penalty = (sum(column) for column in zip(*told[:, 2:].reshape(-1, 2).tolist(), strict=True))
+        return float(loss + penalty)
 
 
 def _rows_of(rows: Rows, part: int, nodes: list[Tensor]) -> Tensor:

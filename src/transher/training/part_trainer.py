@@ -28,7 +28,7 @@ from transher.training.parts import Layout, bounds
 from transher.training.recipe import Recipe
 from transher.training.shard import GraphShard
 from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, Parts, load_parts, read_pointer, save_parts
-from transher.training.sharded_table import ShardedTable
+from transher.training.sharded_table import ShardedTable, ShardedTables
 from transher.training.table import TABLES, Table
 from transher.training.trainer import Trainer
 from transher.training.watcher import Watcher
@@ -71,14 +71,14 @@ class PartTrainer(Trainer):
         )
         if resume:
             self.progress = checked_state(read_pointer(folder, STATE_POINTER)["state"], folder / STATE_POINTER)
-            load_parts(folder, STATE_POINTER, self._state(), workers)
+            load_parts(folder, STATE_POINTER, self._state())
             for table in self._tables():
                 table.updates = self.progress.updates
         elif recipe.model.start_at_margin:
             self._put_at_margin()
-        pair = self.sharded[0], self.sharded[1]
-        self.batches = batches = PartBatches(shard, settings, recipe.model.reciprocal, pair, workers)
-        self._step = PartStep(self.model, settings, batches, *pair, workers, self._wishes)
+        tables = ShardedTables((self.sharded[0], self.sharded[1]), self.layout, workers)
+        self.batches = batches = PartBatches(shard, settings, recipe.model.reciprocal, tables)
+        self._step = PartStep(self.model, settings, batches, tables, self._wishes)
         self.train_step = self._step
         self._stopping = threading.Event()
         self._saved = time.monotonic()
@@ -122,8 +122,7 @@ class PartTrainer(Trainer):
         parts = [
             (first, part.learned if learned else part.weight) for first, part in zip(starts, table.parts, strict=False)
         ]
-        most = max(len(self.layout.of(worker)) for worker in range(self.layout.workers))
-        return Pieces(table.rows, table.weight.shape[1], parts, most, self.workers)
+        return Pieces(table.rows, table.width, parts, self.layout.most, self.workers)
 
     @property
     def scorer(self) -> ShardedEmbeddings:  # type: ignore[override]
@@ -196,7 +195,7 @@ class PartTrainer(Trainer):
         for name, sharded in zip(("entities", "relations"), self.sharded, strict=True):
             for part, table in zip(self.shard.own, sharded.parts, strict=True):
                 best[part][name] = table.weight
-        load_parts(self.folder, MODEL_POINTER, best, self.workers)
+        load_parts(self.folder, MODEL_POINTER, best)
         for table in self._tables():
             if table.average is not None:
                 table.average.copy_(table.weight)

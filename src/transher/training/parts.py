@@ -31,6 +31,11 @@ class Layout(NamedTuple):
         """The parts of a worker, one after the other."""
         return range(self.parts * worker // self.workers, self.parts * (worker + 1) // self.workers)
 
+    @property
+    def most(self) -> int:
+        """Parts that any worker has."""
+        return max(len(self.of(worker)) for worker in range(self.workers))
+
     def nodes(self, worker: int) -> list[Node]:
         """What is left when a worker has added up its parts as far as it can."""
         return list(_climb(self.parts, [(0, part) for part in self.of(worker)]))

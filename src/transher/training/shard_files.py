@@ -17,16 +17,22 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, TypeAdapter
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
+from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
 from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
-from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from typing_extensions import TypedDict
 
 from transher.errors import InputError
-from transher.files import read_json, read_safetensors_metadata, safetensors_is_whole, write_json, write_safetensors
+from transher.files import (
+    fill_from_safetensors,
+    read_json,
+    read_safetensors_metadata,
+    safetensors_is_whole,
+    write_json,
+    write_safetensors,
+)
 from transher.training.checkpoints import FORMAT, refuse_not_finite
 from transher.workers import Workers
 
@@ -71,21 +77,20 @@ def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], wor
     workers.meet()
 
 
-def load_parts(run: Path, pointer: str, parts: Parts, workers: Workers) -> None:
+def load_parts(run: Path, pointer: str, parts: Parts) -> None:
     """Fill the tensors of this worker's parts, in place."""
     said = read_pointer(run, pointer)
     folder = run / said["folder"]
-    for number in parts:
-        _refuse_changed(folder / _file(number), said["files"].get(_file(number)))
-    tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
-    try:
-        with _plainly():
-            load(tensors, storage_reader=HuggingFaceStorageReader(str(folder)), no_dist=workers.count == 1)
-    except (ValueError, RuntimeError, KeyError) as error:
-        told = str(error).strip().splitlines()
-        fault = f"does not fit the recipe and the graph ({told[0] if told else type(error).__name__})."
-        raise InputError(fault, file=folder, remedy="Take a copy of the run.") from None
-    refuse_not_finite(tensors, folder)
+    for number, own in parts.items():
+        path = folder / _file(number)
+        _refuse_changed(path, said["files"].get(_file(number)))
+        try:
+            # Straight into the tables: torch's own reader first has all of a file in memory, which doubles it.
+            fill_from_safetensors(path, {_key(number, key): tensor.numpy() for key, tensor in own.items()})
+        except ValueError as error:
+            fault = f"does not fit the recipe and the graph ({error})."
+            raise InputError(fault, file=path, remedy="Take a copy of the run.") from None
+        refuse_not_finite(own, path)
 
 
 @contextmanager

@@ -1,4 +1,8 @@
-"""A table that is cut into parts, which lie with the workers: rows and gradients go by all_to_all."""
+"""Tables that are cut into parts, which lie with the workers: rows and gradients go by all_to_all.
+
+What a step asks of all tables travels together. A collective costs a worker some hundred microseconds of CPU time,
+however little it carries, so a step has three: the ids that it asks for, ahead of it; rows; gradients.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +18,22 @@ from transher.training.parts import Layout, Node, TreeSum, bounds
 from transher.training.table import Table
 from transher.workers import Workers
 
+Wanted = list[list[Tensor]]  # by owner, then by node of mine: ids, as positions in the owner's rows
+Moving = tuple[Tensor, Tensor]  # rows of a part (n,), and their gradient (n, width)
+
 
 @dataclass(frozen=True)
 class Request:
     """The rows that the workers need of a table in a step, as one of them sees it. Made ahead of the step."""
 
-    wanted: list[list[Tensor]]  # by owner, then by node of mine: ids, as positions in the owner's rows
+    wanted: Wanted
     asked: list[list[Tensor]]  # by worker, then by its node: my rows, as positions in them
+    gathered: list[Tensor]  # by worker: all that it asks
     gradients: TreeSum  # over all that is asked of me
 
-    @property
-    def incoming(self) -> list[int]:
-        """How many of my rows each worker needs."""
-        return [sum(map(len, ids)) for ids in self.asked]
-
-    @property
-    def outgoing(self) -> list[int]:
-        """How many rows I need of each worker."""
-        return [sum(map(len, ids)) for ids in self.wanted]
+    def outgoing(self, owner: int) -> int:
+        """How many rows I need of a worker."""
+        return sum(map(len, self.wanted[owner]))
 
 
 class ShardedTable:
@@ -41,85 +43,187 @@ class ShardedTable:
     def __init__(
         self, weight: Tensor, rows: int, layout: Layout, workers: Workers, make: Callable[[Tensor], Table]
     ) -> None:
-        self.rows, self.layout, self.workers = rows, layout, workers
+        self.rows, self.layout = rows, layout
         self.weight = weight
+        self.width = weight.shape[1]
         starts = bounds(rows, layout.parts)
-        self.starts = [starts[layout.of(worker).start] for worker in range(layout.workers)] + [rows]
+        self._starts = [starts[layout.of(worker).start] for worker in range(layout.workers)] + [rows]
         own = layout.of(workers.index)
         self._cuts = [start - starts[own.start] for start in starts[own.start : own.stop + 1]]
         self.parts = [make(weight[first:last]) for first, last in pairwise(self._cuts)]
-        self._nodes = [layout.nodes(worker) for worker in range(layout.workers)]
 
-    def request(self, nodes: Sequence[Tensor]) -> Request:
-        """What this worker needs, for each of its nodes: distinct ascending ids. All workers ask at the same time."""
-        cuts = torch.tensor(self.starts[1:-1])
-        wanted: list[list[Tensor]] = [[] for _ in range(self.workers.count)]
+    def wanted(self, nodes: Sequence[Tensor]) -> Wanted:
+        """What this worker needs, for each of its nodes distinct ascending ids, by owner and as it is asked there."""
+        cuts = torch.tensor(self._starts[1:-1])
+        wanted: Wanted = [[] for _ in range(self.layout.workers)]
         for ids in nodes:
             places = torch.searchsorted(ids, cuts).tolist() if len(cuts) else []
             for owner, (first, last) in enumerate(pairwise([0, *places, len(ids)])):
-                wanted[owner].append(ids[first:last] - self.starts[owner])
-        asked = self._asked(wanted)
-        everyone = [(node, ids) for worker, lists in enumerate(asked) for node, ids in self._of(worker, lists)]
-        total = TreeSum(
-            self.layout.parts, [node for node, _ in everyone], [ids for _, ids in everyone], max(1, len(self.weight))
-        )
-        return Request(wanted, asked, total)
+                wanted[owner].append(ids[first:last] - self._starts[owner])
+        return wanted
 
-    def _of(self, worker: int, lists: list[Tensor]) -> list[tuple[Node, Tensor]]:
-        return list(zip(self._nodes[worker], lists, strict=True))
+    def request(self, wanted: Wanted, asked: list[list[Tensor]], nodes: Sequence[Node]) -> Request:
+        """nodes: of all that is asked, worker by worker."""
+        ids = [part for lists in asked for part in lists]
+        total = TreeSum(self.layout.parts, nodes, ids, max(1, len(self.weight)))
+        gathered = [_joined(lists) if lists else torch.empty(0, dtype=torch.int64) for lists in asked]
+        return Request(wanted, asked, gathered, total)
 
-    def _asked(self, wanted: list[list[Tensor]]) -> list[list[Tensor]]:
-        if self.workers.count == 1:
-            return wanted
-        numbers = [torch.tensor([len(ids) for ids in lists], dtype=torch.int64) for lists in wanted]
-        counts = self.workers.exchange(numbers, [len(nodes) for nodes in self._nodes], ahead=True)
-        flat = [torch.cat(lists) if lists else torch.empty(0, dtype=torch.int64) for lists in wanted]
-        ids = self.workers.exchange([part.to(torch.int32) for part in flat], [int(c.sum()) for c in counts], ahead=True)
-        return [list(part.long().split(c.tolist())) for part, c in zip(ids, counts, strict=True)]
-
-    def pull(self, request: Request) -> list[Tensor]:
-        """The rows of each of this worker's nodes, (U, width), in the order of their ids."""
-        asked = [kernels.gather_rows(self.weight, torch.cat(ids)) if ids else self.weight[:0] for ids in request.asked]
-        found = self.workers.exchange(asked, request.outgoing)
-        by_owner = [rows.split([len(ids) for ids in lists]) for rows, lists in zip(found, request.wanted, strict=True)]
-        own = len(self._nodes[self.workers.index])
-        return [_joined([rows[node] for rows in by_owner]) for node in range(own)]
-
-    def collect(self, request: Request, gradients: Sequence[Tensor]) -> list[tuple[Tensor, Tensor]]:
-        """The gradients (U, width) of this worker's nodes go to the owners of their rows; gives, for each part that
-        this worker owns, the rows that move and their gradient, summed over all parts."""
-        by_node = [
-            gradient.split([len(lists[node]) for lists in request.wanted]) for node, gradient in enumerate(gradients)
-        ]
-        outgoing = [
-            _joined([rows[owner] for rows in by_node]) if by_node else self.weight[:0]
-            for owner in range(self.workers.count)
-        ]
-        came = self.workers.exchange(outgoing, request.incoming)
-        parts = [
-            part
-            for rows, lists in zip(came, request.asked, strict=True)
-            for part in rows.split([len(ids) for ids in lists])
-        ]
-        (ids,), (total,) = request.gradients.ids, request.gradients(parts)
+    def moving(self, request: Request, gradients: Sequence[Tensor]) -> list[Moving]:
+        """The gradients (n, width) of all that is asked, summed over all parts: for each part that this worker owns."""
+        (ids,), (total,) = request.gradients.ids, request.gradients(gradients)
         places = torch.searchsorted(ids, torch.tensor(self._cuts)).tolist()
         return [
             (ids[first:last] - start, total[first:last])
             for start, (first, last) in zip(self._cuts, pairwise(places), strict=False)
         ]
 
-    def rows_of(self, ids: Tensor) -> Tensor:
-        """Rows by id (n,), the same on every worker, which all ask for the same ones. For some, not for a step."""
-        first = self.starts[self.workers.index]
-        return gathered(ids, first, self.weight, self.workers)
 
+@dataclass(frozen=True)
+class ShardedTables:
+    """The tables of a model, of the same layout. All workers call the same methods at the same time."""
 
-def gathered(ids: Tensor, first: int, rows: Tensor, workers: Workers) -> Tensor:
-    """Rows by id (n,) from workers that each have those from `first` on. A sum with zeros is exact."""
-    mine = (ids >= first) & (ids < first + len(rows))
-    found = rows.new_zeros(len(ids), rows.shape[1])
-    found[mine] = rows[ids[mine] - first]
-    return workers.total(found)
+    tables: tuple[ShardedTable, ShardedTable]  # entities and relations
+    layout: Layout
+    workers: Workers
+
+    @property
+    def parts(self) -> list[Table]:
+        """The tables of this worker's parts."""
+        return [part for table in self.tables for part in table.parts]
+
+    def announced(self, wanted: Sequence[Wanted], told: Tensor) -> list[Tensor]:
+        """For each worker, how many rows of each table are wanted of it, and what all are told, float64 (n,)."""
+        counts = [[len(ids) for of_table in wanted for ids in of_table[owner]] for owner in range(self.workers.count)]
+        return [torch.cat([torch.tensor(count, dtype=torch.int64), told.view(torch.int64)]) for count in counts]
+
+    def hear(self, announced: Sequence[Tensor], told: int) -> list[Tensor]:
+        """What every worker announces to this one, of which `told` is the length of what it tells to all."""
+        return self.workers.exchange(announced, [self._counts(w) + told for w in range(self.workers.count)], ahead=True)
+
+    def told(self, heard: Sequence[Tensor]) -> Tensor:
+        """What all workers told, (workers, n)."""
+        return torch.stack([part[self._counts(worker) :].view(torch.float64) for worker, part in enumerate(heard)])
+
+    def request(
+        self, wanted: Sequence[Wanted], heard: Sequence[Tensor], following: Sequence[Tensor], told: int
+    ) -> tuple[list[Request], list[Tensor]]:
+        """The requests of a step, of which the numbers were heard. With its ids travels what is announced for the
+        `following` step; gives what was heard of that too. On the channel that is ahead of the step."""
+        workers, me = self.workers, self.workers.index
+        asked = [[of_table[me] if worker == me else [] for worker in range(workers.count)] for of_table in wanted]
+        counts = [part[: self._counts(worker)].tolist() for worker, part in enumerate(heard)]
+        leaving = [
+            torch.cat([*(ids.to(torch.int32) for part in wanted for ids in part[owner]), words.view(torch.int32)])
+            for owner, words in enumerate(following)
+        ]
+        sizes = [sum(count) + 2 * (self._counts(worker) + told) for worker, count in enumerate(counts)]
+        came = workers.exchange(leaving, sizes, ahead=True)
+        later = list(following)
+        for worker in range(workers.count):
+            if worker != me:
+                *lists, words = came[worker].split([*counts[worker], 2 * (self._counts(worker) + told)])
+                later[worker] = words.clone().view(torch.int64)  # at an address of its own, where it is aligned
+                each = len(lists) // len(asked)
+                for place, of_table in enumerate(asked):
+                    of_table[worker] = [ids.long() for ids in lists[place * each : (place + 1) * each]]
+        order = [node for worker in range(workers.count) for node in self.layout.nodes(worker)]
+        requests = [
+            table.request(mine, others, order) for table, mine, others in zip(self.tables, wanted, asked, strict=True)
+        ]
+        return requests, later
+
+    def _counts(self, worker: int) -> int:
+        """How many numbers a worker announces of the rows that it wants."""
+        return len(self.tables) * len(self.layout.nodes(worker))
+
+    def pull(self, requests: Sequence[Request]) -> list[list[Tensor]]:
+        """Of each table, the rows of each of this worker's nodes, (U, width), in the order of their ids."""
+        me = self.workers.index
+        both = list(zip(self.tables, requests, strict=True))
+        sizes = [
+            0 if worker == me else sum(len(request.gathered[worker]) * table.width for table, request in both)
+            for worker in range(self.workers.count)
+        ]
+        leaving, place = torch.empty(sum(sizes)), 0
+        for worker in range(self.workers.count):
+            for table, request in both if worker != me else ():
+                ids = request.gathered[worker]
+                rows = leaving[place : place + len(ids) * table.width].view(len(ids), table.width)
+                kernels.gather_rows(table.weight, ids, rows)
+                place += rows.numel()
+        coming = [
+            0 if owner == me else sum(request.outgoing(owner) * table.width for table, request in both)
+            for owner in range(self.workers.count)
+        ]
+        came = self.workers.swap(leaving, sizes, coming)
+        found = [
+            [
+                torch.empty(sum(len(lists[node]) for lists in request.wanted), table.width)
+                for node in range(len(request.wanted[me]))
+            ]
+            for table, request in both
+        ]
+        filled = [[0] * len(nodes) for nodes in found]
+        place = 0
+        for owner in range(self.workers.count):
+            for number, (table, request) in enumerate(both):
+                for node, ids in enumerate(request.wanted[owner]):
+                    first = filled[number][node]
+                    filled[number][node] += len(ids)
+                    rows = found[number][node][first : first + len(ids)]
+                    if owner == me:
+                        kernels.gather_rows(table.weight, ids, rows)
+                    else:
+                        rows.copy_(came[place : place + rows.numel()].view(rows.shape))
+                        place += rows.numel()
+        return found
+
+    def collect(
+        self, requests: Sequence[Request], gradients: Sequence[Sequence[Tensor]], told: Tensor
+    ) -> tuple[list[list[Moving]], Tensor]:
+        """Of each table, the gradients (U, width) of this worker's nodes go to the owners of their rows; gives, for
+        each part that this worker owns, the rows that move and their gradient, summed over all parts. And told:
+        float64 (n,), of one length everywhere → (workers, n)."""
+        workers, me = self.workers, self.workers.index
+        by_node = [
+            [gradient.split([len(lists[node]) for lists in request.wanted]) for node, gradient in enumerate(of_table)]
+            for request, of_table in zip(requests, gradients, strict=True)
+        ]
+        words = told.view(torch.float32)  # bits: they are only copied
+        by_owner = [
+            [rows[owner].reshape(-1) for nodes in by_node for rows in nodes] + [words] if owner != me else []
+            for owner in range(workers.count)
+        ]
+        sizes = [sum(map(len, pieces)) for pieces in by_owner]
+        coming = [
+            0
+            if worker == me
+            else len(words)
+            + sum(
+                len(request.gathered[worker]) * table.width
+                for table, request in zip(self.tables, requests, strict=True)
+            )
+            for worker in range(workers.count)
+        ]
+        pieces = [piece for pieces in by_owner for piece in pieces]
+        came = workers.swap(torch.cat(pieces) if pieces else words[:0], sizes, coming)
+        parts: list[list[Tensor]] = [[] for _ in self.tables]
+        everything = told.expand(workers.count, -1).clone()
+        for worker, message in enumerate(came.split(coming)):
+            place = 0
+            for number, (table, request) in enumerate(zip(self.tables, requests, strict=True)):
+                if worker == me:
+                    parts[number] += [rows[me] for rows in by_node[number]]
+                    continue
+                for ids in request.asked[worker]:
+                    end = place + len(ids) * table.width
+                    parts[number].append(message[place:end].view(len(ids), table.width))
+                    place = end
+            if worker != me:
+                everything[worker].view(torch.float32).copy_(message[place:])
+        moving = [table.moving(request, own) for table, request, own in zip(self.tables, requests, parts, strict=True)]
+        return moving, everything
 
 
 def _joined(parts: Sequence[Tensor]) -> Tensor:

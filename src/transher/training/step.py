@@ -89,7 +89,8 @@ class TrainingStep(Step[Batch]):
         loss.backward()
         gradients = [torch.zeros_like(part) if part.grad is None else part.grad for part in rows]
         ids = [batch.entity_ids, batch.relation_ids]
-        ids[1], gradients[1], penalty = with_translations(self, self.relations, ids[1], gradients[1])
+        penalty = translation_penalty(self, self.relations)
+        ids[1], gradients[1] = with_translations(self, self.relations, ids[1], gradients[1])
         if self.free is not None:
             for place, free in enumerate(self.free):
                 moving = free[ids[place]]
@@ -149,19 +150,22 @@ def average_share(settings: TrainingSettings, step: int) -> float:
     return 1 - math.exp(-AVERAGE_EVERY / (settings.averaging * (step + 1)))
 
 
-def with_translations(
-    step: Step[AnyBatch], table: Table, ids: Tensor, gradient: Tensor
-) -> tuple[Tensor, Tensor, float]:
+def translation_penalty(step: Step[AnyBatch], table: Table) -> float:
+    """λ‖B‖²_F of the relations of a table, or of a part of one."""
+    weight = step.settings.translation_l2
+    translation = step.model.translation(table.weight) if weight else None
+    return 0.0 if translation is None else weight * float(torch.linalg.vector_norm(translation)) ** 2
+
+
+def with_translations(step: Step[AnyBatch], table: Table, ids: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
     """The gradient (V, w) of the relations `ids` (V,) of a table, or of a part of one, with that of λ‖B‖²_F, which is
-    of every relation: ids, gradient and the penalty. It is added where the rows live, so no other rows are pulled."""
+    of every relation: ids and gradient. It is added where the rows live, so no other rows are pulled."""
     weight = step.settings.translation_l2
     if not weight:
-        return ids, gradient, 0.0
+        return ids, gradient
     home = table.weight.device
     everything = torch.zeros_like(table.weight).index_copy_(0, ids.to(home), gradient.to(home))
     translation, slope = step.model.translation(table.weight), step.model.translation(everything)
-    penalty = 0.0
     if translation is not None and slope is not None:
         slope.add_(translation, alpha=2 * weight)
-        penalty = weight * float(torch.linalg.vector_norm(translation)) ** 2
-    return torch.arange(len(everything), device=home), everything, penalty
+    return torch.arange(len(everything), device=home), everything
