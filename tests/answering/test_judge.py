@@ -9,7 +9,6 @@ import pytest
 from scipy.special import expit
 from tests.answering.towns import LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
-from transher.answering import missing
 from transher.answering.answers import Answering
 from transher.answering.fitting import fit_judge
 from transher.answering.judge import Judge, raw_scores
@@ -194,20 +193,3 @@ def test_a_few_hidden_facts_are_enough_for_some_probability(world: tuple[Graph, 
     small = fit_judge(scorer, replace(graph, valid=graph.valid[:3]))
     assert small is not None
     assert np.isfinite(small.log_odds(missing)).all()
-
-
-def test_a_large_search_looks_at_frequent_answers_whatever_their_scores(
-    world: tuple[Graph, Noisy, Triples], judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    graph, scorer, _ = world
-    town = int(np.bincount(graph.train[graph.train[:, 1] == MEMBER_OF, 2]).argmax())
-    low = Noisy(graph.train[:0])
-    low.table = scorer.table.clone()
-    low.table[MEMBER_OF, :, town] = -100.0  # the last candidate of every head
-    fitted = fit_judge(low, graph)
-    assert fitted is not None
-    monkeypatch.setattr(missing, "_SMALL", 0)
-    search = Search(Answering(low, graph, fitted), wanted_facts(graph, best=100_000))
-    people = np.setdiff1d(np.arange(PEOPLE), graph.known.answers("head").of(np.array([town]), np.array([MEMBER_OF]))[1])
-    looked = search._candidates(MEMBER_OF, people.astype(np.int32), np.array([town], np.int32), -np.inf)
-    assert np.array_equal(looked[:, 0], people)

@@ -59,10 +59,3 @@ def test_a_second_answer_of_a_single_answer_relation_is_taken_and_a_known_one_is
     assert graph.ends.taken(asked).tolist() == [False, True, False]
     assert graph.ends.fits(np.array([(0, 0, 21), (0, 0, 5), (20, 0, 21)])).tolist() == [True, False, False]
     assert 0 < graph.ends.second_answers[0] < 0.05
-
-
-def test_the_most_frequent_entities_of_an_end_are_named() -> None:
-    facts = [(head, 0, 100 + tail) for head in range(60) for tail in range(50) if head <= tail]
-    ends = make_graph(facts).ends
-    assert ends.frequent(1).tolist() == list(range(120, 150))  # those of the most heads
-    assert ends.frequent(0).tolist() == list(range(30))

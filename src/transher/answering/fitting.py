@@ -1,8 +1,7 @@
 """Fitting a judge: which pairs it learns from, and how far its trees may grow.
 
 It learns from all pairs that are not known, of which the hidden facts hold and the others do not: all that are among
-the best candidates of their head or of their tail, and those with the most frequent answers of a relation, which a
-scorer may put far down although many of them hold. Queries of hidden facts all have an answer, other queries mostly
+the best candidates of their head or of their tail. Queries of hidden facts all have an answer, other queries mostly
 have none, so to learn from the former alone would promise far too much. Of pairs that are hopeless at a first look a
 sample is taken, with weights; none of the promising ones is left out, since a few of them make all the difference at
 the top.
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
 
 _BEST = 10  # candidates of a query that are looked at
 _CANDIDATES = 4_000_000  # of all queries
-_FREQUENT_PAIRS = 800_000  # pairs with a frequent answer, of all relations
 _ROWS = 20_000, 150_000  # pairs that do not hold, for the trees: at least and at most,
 _ROWS_PER_FACT = 60  # and for each hidden fact
 _FIRST_ROWS = 60_000  # for the first look
@@ -110,8 +108,8 @@ def _candidates(
     hidden: Triples,
     progress: Progress | None,
 ) -> Pairs:
-    """The pairs that are not known among the best candidates of their head or of their tail, all of those that fit and
-    some of the others, and pairs with a frequent answer."""
+    """The pairs that are not known among the best candidates of their head or of their tail: all of those that fit, and
+    some of the others."""
     surveyed: list[tuple[Triples, NDArray[np.float32]]] = []
     if describer.dense and describer.dense[0].all_fit:
         surveyed = [_survey(levels, describer, progress) for levels in describer.dense]
@@ -119,9 +117,8 @@ def _candidates(
     if surveyed:
         fit = describer.ends.fits(triples)
         triples, weights = triples[~fit], weights[~fit]
-    frequent, drawn_for = _with_frequent_answers(describer)
-    triples = np.concatenate([*(found for found, _ in surveyed), triples, frequent])
-    weights = np.concatenate([np.ones(len(triples) - len(weights) - len(drawn_for)), weights, drawn_for])
+    triples = np.concatenate([*(found for found, _ in surveyed), triples])
+    weights = np.concatenate([np.ones(len(triples) - len(weights)), weights])
     scores = None
     if len(surveyed) == 1:
         scores = np.concatenate([surveyed[0][1], describer.dense[0].score(triples[len(surveyed[0][0]) :])])
@@ -233,28 +230,6 @@ def _drawn(
             triples.append(np.stack([heads, relations[rows], tails], 1).astype(np.int32))
             weights.append(np.full(len(rows), total / len(chosen)))
     return np.concatenate(triples), np.concatenate(weights)
-
-
-def _with_frequent_answers(describer: Describer) -> tuple[Triples, Numbers]:
-    """Pairs (n, 3) of the most frequent answers of each relation and side with entities that fit the other end, drawn
-    where there are many, and for how many each stands (n,)."""
-    generator, ends, trained = np.random.default_rng(_SEED), describer.ends, describer.trained
-    most = max(1, _FREQUENT_PAIRS // (2 * trained.relation_count))
-    found = [(np.empty((0, 3), np.int32), np.empty(0))]
-    for relation in range(trained.relation_count):
-        for side, other in (SIDES, SIDES[::-1]):
-            answers = ends.frequent(trained.end(relation, side))
-            anchors = ends.fitting(trained.end(relation, other))
-            total = len(answers) * len(anchors)
-            chosen = np.arange(total) if total <= most else np.unique(generator.integers(0, total, most))
-            if not len(chosen):
-                continue
-            given, asked = anchors[chosen // len(answers)], answers[chosen % len(answers)]
-            heads, tails = (given, asked) if side == "tail" else (asked, given)
-            triples = np.stack([heads, np.full(len(chosen), relation), tails], 1).astype(np.int32)
-            found.append((triples, np.full(len(chosen), total / len(chosen))))
-    triples, weights = (np.concatenate(column) for column in zip(*found, strict=True))
-    return triples, weights
 
 
 def _fitting_queries(ends: Ends, count: int, side: Side) -> NDArray[np.int64]:

@@ -165,17 +165,14 @@ class Search:
 
     def _candidates(self, relation: int, heads: Ids, tails: Ids, least: float) -> NDArray[np.int32]:
         """The triples (n, 3) that the graph lacks which are looked at: all of a small search, and of a large one those
-        among the ten best of their head or of their tail by some scorer and those with a frequent answer, as far as
-        they may be good enough."""
+        among the ten best of their head or of their tail by some scorer, as far as they may be good enough."""
         known = known_places(self._graph.known, relation, heads, tails)
         judge = self._answering.judge
         dense = [] if judge is None or self.pairs <= _SMALL else judge.describer.dense
         crossed = [cross_scores(levels.scorer, relation, heads, tails).numpy() for levels in dense]
-        if crossed and judge is not None:
-            best = [self._best_of_ends(*each, relation, heads, tails) for each in zip(dense, crossed, strict=True)]
-            chosen, ends = np.logical_or.reduce(best), judge.describer.ends
-            chosen[np.isin(heads, ends.frequent(relation))] = True
-            chosen[:, np.isin(tails, ends.frequent(relation + self._graph.known.relation_count))] = True
+        if crossed:
+            ends = [self._best_of_ends(*each, relation, heads, tails) for each in zip(dense, crossed, strict=True)]
+            chosen = np.logical_or.reduce(ends)
         elif self.pairs <= _SMALL:
             chosen = np.ones((len(heads), len(tails)), dtype=np.bool_)
         else:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _MOST = 0.5  # share of an end's entities that are at another, from which on all of them fit there
 SINGLE = 0.95  # share of anchors with one answer from which on a relation is taken to have a single answer
 _CASES = 10  # anchors that it takes to say so
-_FREQUENT = 30  # answers of an end that are looked at whatever their scores
 
 Ids = NDArray[np.int32]
 
@@ -46,14 +45,6 @@ class Ends:
         if not self.single[end] >= SINGLE:
             return self.fitting(end)
         return np.setdiff1d(self.fitting(end), self._at(end), assume_unique=True)
-
-    def frequent(self, end: int) -> Ids:
-        """The entities that the graph has most often at an end, ascending: a few, which hold for many although scores
-        may put them far down."""
-        standing = self._standing
-        own = slice(standing.indptr[end], standing.indptr[end + 1])
-        first = np.argsort(-standing.data[own], kind="stable")[:_FREQUENT]
-        return np.sort(standing.indices[own][first]).astype(np.int32)
 
     @cached_property
     def eligible_pairs(self) -> NDArray[np.int64]:
