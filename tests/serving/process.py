@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -68,6 +69,12 @@ class Server:
         """What it has written to standard error so far."""
         self._messages.seek(0)
         return self._messages.read().decode()
+
+    def wait_until(self, condition: Callable[[], bool]) -> None:
+        """Wait for what a living server does sooner or later."""
+        while not condition():
+            assert self.process.poll() is None, self.messages()
+            time.sleep(0.1)
 
     def connections(self) -> int:
         """How many sockets the process holds: the one that listens, and one for each client."""

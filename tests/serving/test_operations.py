@@ -204,9 +204,8 @@ def ask_patiently(server: Server) -> Any:
 
 def test_every_request_is_a_line_of_json(strict: Server) -> None:
     httpx.get(f"{strict.url}/api/runs/tiny/entity", params={"name": "\x1b[31mred"}, timeout=PATIENT)
-    while not (found := logged(strict, "/entity")):  # it is written after the answer has gone
-        time.sleep(0.05)
-    line = found[0]
+    strict.wait_until(lambda: bool(logged(strict, "/entity")))  # it is written after the answer has gone
+    line = logged(strict, "/entity")[0]
     assert line["status"] == 404
     assert line["client"] == "127.0.0.1"
     assert line["method"] == "GET"
@@ -226,22 +225,26 @@ def test_processes_share_an_address_survive_a_kill_and_are_replaced_together(
             base_url=f"{served.url}/api", headers={"authorization": f"Bearer {TOKEN}"}, timeout=PATIENT
         ) as ask:
             before = ask.get("runs/served/predict", params=ASKED).json()["answers"]
+            served.wait_until(lambda: "2 processes answer" in served.messages())  # one may have answered before
             victim = workers_of(served.process.pid)[0]
             os.kill(victim, signal.SIGKILL)
             answered_by_all(ask, lambda: ask.get("health").status_code == 200)
-            while len(workers_of(served.process.pid)) < 2 or victim in workers_of(served.process.pid):
-                time.sleep(0.1)
+            served.wait_until(lambda: len(set(workers_of(served.process.pid)) - {victim}) == 2)
             shutil.rmtree(folder)
             shutil.copytree(pairre_run, folder)
             assert ask.get("runs/served/predict", params=ASKED).json()["answers"] == before
             assert ask.post("reload").status_code == 200
-            # Processes take over one by one.
-            while (after := ask.get("runs/served/predict", params=ASKED).json()["answers"]) == before:
-                time.sleep(0.1)
+            after: list[Any] = []
+
+            def is_replaced() -> bool:  # processes take over one by one
+                after[:] = ask.get("runs/served/predict", params=ASKED).json()["answers"]
+                return after != before
+
+            served.wait_until(is_replaced)
             assert [fact["score"] for fact in after] != [fact["score"] for fact in before]
             shutil.rmtree(folder)
             assert ask.post("reload").status_code == 422
-            assert ask.get("runs/served/predict", params=ASKED).json()["answers"] == after
+            served.wait_until(lambda: ask.get("runs/served/predict", params=ASKED).json()["answers"] == after)
             assert 'transher_requests_total{route="/api/reload",status="200"} 1' in ask.get("metrics").text
     finally:
         assert served.stop() == 0

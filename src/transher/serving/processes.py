@@ -133,6 +133,7 @@ class _Supervisor:
             self._work = self._load()
             try:
                 self.workers = self._start(0)
+                print(f"{len(self.workers)} processes answer.", file=sys.stderr)
                 self._watch(wakened)
             finally:
                 self._end(self.workers)
