@@ -238,7 +238,7 @@ def test_processes_share_an_address_survive_a_kill_and_are_replaced_together(
 
             def is_replaced() -> bool:  # processes take over one by one
                 after[:] = ask.get("runs/served/predict", params=ASKED).json()["answers"]
-                return after != before
+                return bool(after != before)
 
             served.wait_until(is_replaced)
             assert [fact["score"] for fact in after] != [fact["score"] for fact in before]
