@@ -65,3 +65,31 @@ def test_a_large_graph_keeps_nothing_and_compares_with_a_sample(monkeypatch: pyt
     found = levels.of(np.array([LIVES_IN]), np.array([3]))
     assert found.shape == (1, WIDTH)
     assert np.isneginf(found[0, len(PLACES) - 1])  # a sample of five has no 30th
+
+
+def test_levels_that_are_not_kept_are_computed_once_and_forgotten_beyond_a_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, scorer, _ = towns()
+    levels = Levels(scorer, graph.trained, Ends(graph.trained))
+    computed: list[list[int]] = []
+    own = Levels._computed
+
+    def counted(self: Levels, end: int, anchors: np.ndarray) -> np.ndarray:
+        computed.append(anchors.tolist())
+        return own(self, end, anchors)
+
+    monkeypatch.setattr(Levels, "_computed", counted)
+    ends, heads = np.full(4, LIVES_IN), np.array([17, 3, 17, 599])
+    first = levels.of(ends, heads)
+    assert computed == [[3, 17, 599]]
+    again = levels.of(np.full(5, LIVES_IN), np.array([599, 17, 4, 3, 3]))
+    assert computed[1:] == [[4]]
+    assert np.array_equal(again[[0, 1, 3, 4]], first[[3, 0, 1, 1]], equal_nan=True)
+    monkeypatch.setattr(levels_module, "_REMEMBERED", 2)
+    assert np.array_equal(
+        levels.of(ends[:1], np.array([5])),
+        Levels(scorer, graph.trained, Ends(graph.trained)).of(ends[:1], np.array([5])),
+        equal_nan=True,
+    )
+    assert not levels._remembered

@@ -6,7 +6,8 @@ of the answers that training saw. They depend on what was trained on alone, neve
 would be compared with themselves.
 
 Where a graph is small enough, the levels of all queries are kept with the run, and a look-up is a binary search. The
-levels of other queries are computed when they are asked for.
+levels of other queries are computed when they are first asked for, and remembered for a while: a search meets the same
+tails with every block of heads.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ LARGEST = 4_000_000_000  # pairs of a graph whose levels are all kept: some minu
 _SCORES = 1 << 24  # at a time: 64 MB
 _FEW = 5  # facts of a relation that the spread over all relations counts for
 _REFERENCE = 4_096  # candidates of a query in a larger graph, evenly drawn
+_REMEMBERED = 1_000_000  # queries whose levels are remembered: 32 MB
 
 Ids = NDArray[np.integer]
 Values = NDArray[np.float32]
@@ -56,6 +58,7 @@ class Levels:
         self.starts: NDArray[np.int64] = np.zeros(2 * trained.relation_count + 1, np.int64)
         self.entities: NDArray[np.int32] = np.empty(0, np.int32)
         self.values: Values = np.empty((0, WIDTH), np.float32)
+        self._remembered: dict[int, tuple[NDArray[np.int64], Values]] = {}
 
     def score(self, triples: Ids) -> Values:
         """The one score (n,) of triples (n, 3) by the scorer that the levels are of."""
@@ -86,19 +89,14 @@ class Levels:
     def of(self, ends: Ids, entities: Ids) -> Values:
         """Levels (n, WIDTH) of the queries from entities (n,) at ends (n,)."""
         found = np.full((len(ends), WIDTH), np.nan, np.float32)
-        missing = []
         for end in np.unique(ends).tolist():
             rows = np.flatnonzero(ends == end)
             kept = slice(self.starts[end], self.starts[end + 1])
-            own, wanted = self.entities[kept], entities[rows]
-            places = np.minimum(np.searchsorted(own, wanted), max(len(own) - 1, 0))
-            there = own[places] == wanted if len(own) else np.zeros(len(rows), np.bool_)
+            places, there = _places(self.entities[kept], entities[rows])
             found[rows[there]] = self.values[kept][places[there]]
-            if not there.all():
-                missing.append((end, rows[~there]))
-        for end, rows in missing:
-            distinct, query_of = np.unique(entities[rows], return_inverse=True)
-            found[rows] = self._computed(end, distinct)[query_of]
+            rest = rows[~there]
+            if len(rest):
+                found[rest] = self._remember(end, entities[rest])
         return found
 
     def crossed(self, relations: Ids) -> Iterator[Crossed]:
@@ -114,6 +112,7 @@ class Levels:
 
     def keep(self, rows: dict[int, tuple[NDArray[np.int32], Values]]) -> None:
         """Take levels by end for later look-ups."""
+        self._remembered.clear()
         counts = [len(rows[end][0]) if end in rows else 0 for end in range(len(self.starts) - 1)]
         self.starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         chosen = [rows[end] for end in range(len(self.starts) - 1) if end in rows]
@@ -125,10 +124,10 @@ class Levels:
         """Mean score of the trained answers of entities (n,) at an end: (n,); NaN where there are none."""
         keys, means = self._trained_means
         wanted = np.asarray(entities, np.int64) * (2 * self._trained.relation_count) + end
-        places = np.minimum(np.searchsorted(keys, wanted), max(len(keys) - 1, 0))
-        if not len(keys):
-            return np.full(len(wanted), np.nan, np.float32)
-        return np.where(keys[places] == wanted, means[places], np.nan).astype(np.float32)
+        places, there = _places(keys, wanted)
+        found = np.full(len(wanted), np.nan, np.float32)
+        found[there] = means[places[there]]
+        return found
 
     @cached_property
     def trained_scores(self) -> tuple[NDArray[np.int64], Values]:
@@ -162,6 +161,20 @@ class Levels:
         totals = np.bincount(group, np.tile(scores, 2).astype(np.float64))
         return distinct, (totals / np.bincount(group)).astype(np.float32)
 
+    def _remember(self, end: int, entities: Ids) -> Values:
+        """Levels (n, WIDTH) of entities (n,) at an end, computed unless they were before."""
+        own, values = self._remembered.get(end, (np.empty(0, np.int64), np.empty((0, WIDTH), np.float32)))
+        new = np.setdiff1d(entities, own)
+        if len(new):
+            own, values = np.concatenate([own, new]), np.concatenate([values, self._computed(end, new)])
+            order = np.argsort(own)
+            own, values = own[order], values[order]
+            if sum(len(others) for others, _ in self._remembered.values()) + len(new) > _REMEMBERED:
+                self._remembered.clear()
+            if len(own) <= _REMEMBERED:
+                self._remembered[end] = own, values
+        return values[np.searchsorted(own, entities)]
+
     def _computed(self, end: int, anchors: NDArray[np.integer]) -> Values:
         """Levels (n, WIDTH) of distinct anchors (n,) at an end, ascending."""
         count = self._trained.relation_count
@@ -188,6 +201,14 @@ class Levels:
         rows, columns = known_places(self._trained, relation, heads, tails)
         scores.numpy()[rows, columns] = -np.inf
         return scores
+
+
+def _places(sorted_ids: Ids, wanted: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Where each of the wanted ids (n,) stands among sorted ones, and whether it is there: (n,) each."""
+    if not len(sorted_ids):
+        return np.zeros(len(wanted), np.int64), np.zeros(len(wanted), np.bool_)
+    places = np.minimum(np.searchsorted(sorted_ids, wanted), len(sorted_ids) - 1)
+    return places, sorted_ids[places] == wanted
 
 
 def levels_of(scores: Tensor) -> Values:
