@@ -30,7 +30,7 @@ WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
 
 # Candidates beyond those that are asked for: the judge's order is not the scorer's.
 _MORE = 54
-_RANKED = 64  # answers among which a rank is by probability
+_RANKED = 32  # answers among which a rank is by probability: they come from the same candidates as the first ten
 
 
 class Question(NamedTuple):
