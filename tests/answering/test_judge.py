@@ -135,26 +135,6 @@ def test_facts_that_came_later_can_be_fitted_on(world: tuple[Graph, Noisy, Tripl
     assert expit(later.log_odds(missing)).mean() > 5 * expit(later.log_odds(wrong)).mean()
 
 
-@pytest.mark.parametrize("common", [3, 0])
-def test_a_judge_of_later_facts_looks_at_frequent_answers_that_scores_put_last(
-    common: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A third of the people join the largest club, which their scores never said."""
-    graph, scorer, _ = towns()
-    monkeypatch.setattr("transher.answering.features._COMMON", common)
-    monkeypatch.setattr("transher.answering.missing._SMALL", 0)  # as in a large graph
-    club = np.bincount(graph.train[graph.train[:, 1] == MEMBER_OF, 2]).argmax()
-    scorer.table[MEMBER_OF, :, club] -= 9
-    joined = np.array([(person, MEMBER_OF, club) for person in range(0, PEOPLE, 3)], np.int32)
-    joined = joined[~graph.known.has(joined)]
-    judge = fit_judge(scorer, graph, later=joined)
-    if judge is None:  # none of the pairs that were looked at came true
-        assert common == 0
-        return
-    facts = Search(Answering(scorer, graph, judge), wanted_facts(graph, best=300)).facts()
-    assert (hits(graph, facts, joined).sum() > 50) == (common > 0)
-
-
 def test_entities_whose_later_facts_are_not_given_say_nothing(world: tuple[Graph, Noisy, Triples]) -> None:
     """Half of the people were followed. Over all people, later facts would seem half as frequent as they are."""
     graph, scorer, missing = world

@@ -62,7 +62,6 @@ OF_GRAPH = (
     "facts of relation",
     "relation",
 )
-_COMMON, _COMMON_PAIRS = 30, 4_000_000  # entities at each end, and their pairs over all relations, at most
 _MOSTLY = 0.5  # of the anchors of a relation have one answer: it is taken to have one
 _FALLEN = np.log2(np.array([1.0, 1.5, 2.5, 4.0, 7.5, 20.0, 60.0]))  # log₂ of the rank below so many of the levels
 
@@ -142,15 +141,6 @@ class Describer:
         """Whether head and tail fit, by all features (n, m): (n,)."""
         head, tail = (self.names.index(name) for name in ("head fits", "tail fits"))
         return (whole[:, head] > 0) & (whole[:, tail] > 0)
-
-    def common(self, relation: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The most frequent heads and tails of a relation, ascending; none of them in a very large graph. What is added
-        to a graph later often is a frequent answer that scores do not put first, so a judge of later facts looks at
-        every pair of them."""
-        count = min(_COMMON, _COMMON_PAIRS // max(1, len(self.ends.entities)))
-        ends = relation, relation + self.trained.relation_count
-        heads, tails = (self.ends.frequent(end, count) for end in ends)
-        return heads, tails
 
     @cached_property
     def _relations(self) -> Trained:

@@ -9,7 +9,7 @@ the top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -70,8 +70,7 @@ def fit_judge(
     if not len(hidden):
         return None
     describer = describe(scorer, graph, rules)
-    common = [] if later is None else [_common(describer, relation) for relation in np.unique(hidden[:, 1]).tolist()]
-    pairs = _candidates(scorer, describer, graph, known, hidden, common, progress)
+    pairs = _candidates(scorer, describer, graph, known, hidden, progress)
     if about is not None:
         pairs = pairs.take(np.isin(pairs.triples[:, 0], about) | np.isin(pairs.triples[:, 2], about))
     if not len(pairs.holds):  # whatever could be a fact is known
@@ -107,11 +106,10 @@ def _candidates(
     graph: Graph,
     known: KnownTriples,
     hidden: Triples,
-    common: Sequence[Triples],
     progress: Progress | None,
 ) -> Pairs:
     """The pairs that are not known among the best candidates of their head or of their tail: all of those that fit, and
-    some of the others. Those in `common`, (n, 3) each, are looked at in any case."""
+    some of the others."""
     surveyed: list[tuple[Triples, NDArray[np.float32]]] = []
     if describer.dense and describer.dense[0].all_fit:
         surveyed = [_survey(levels, describer, progress) for levels in describer.dense]
@@ -119,7 +117,7 @@ def _candidates(
     if surveyed:
         fit = describer.ends.fits(triples)
         triples, weights = triples[~fit], weights[~fit]
-    triples = np.concatenate([*(found for found, _ in surveyed), *common, triples])
+    triples = np.concatenate([*(found for found, _ in surveyed), triples])
     weights = np.concatenate([np.ones(len(triples) - len(weights)), weights])
     scores = None
     if len(surveyed) == 1:
@@ -129,18 +127,6 @@ def _candidates(
     pairs = Pairs(triples[first], holds, weights[first], None if scores is None else scores[first])
     plausible = describer.ends.plausible(pairs.triples)
     return pairs.take(plausible & ~known.has(pairs.triples))
-
-
-def _common(describer: Describer, relation: int) -> Triples:
-    """The pairs (n, 3) of a relation that fit, of which an entity is among the most frequent at its end."""
-    heads, tails = (describer.ends.fitting(end) for end in (relation, relation + describer.trained.relation_count))
-    common_heads, common_tails = describer.common(relation)
-    pairs = np.concatenate([_crossed(heads, common_tails), _crossed(common_heads, tails)])
-    return np.insert(pairs, 1, relation, axis=1)
-
-
-def _crossed(heads: NDArray[np.int32], tails: NDArray[np.int32]) -> NDArray[np.int32]:
-    return np.stack([np.repeat(heads, len(tails)), np.tile(tails, len(heads))], 1)
 
 
 def _keys(graph: Graph, triples: Triples) -> NDArray[np.int64]:

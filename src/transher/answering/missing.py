@@ -5,8 +5,7 @@ tails. Of each unit only what can still be among the best is kept, so memory is 
 whatever the graph's size. The standing after a unit is all that it takes to resume.
 
 The judge (`transher.answering.judge`) gives the order. It looks at pairs that are among the ten best candidates of
-their head or of their tail, and, if it was fitted on later facts, at those of the most frequent entities; a search of
-few pairs looks at all of them.
+their head or of their tail; a search of few pairs looks at all of them.
 """
 
 from __future__ import annotations
@@ -174,9 +173,6 @@ class Search:
         if crossed:
             ends = [self._best_of_ends(*each, relation, heads, tails) for each in zip(dense, crossed, strict=True)]
             chosen = np.logical_or.reduce(ends)
-            if judge is not None and judge.verdicts.later:
-                common_heads, common_tails = judge.describer.common(relation)
-                chosen |= np.isin(heads, common_heads)[:, None] | np.isin(tails, common_tails)
         elif self.pairs <= _SMALL:
             chosen = np.ones((len(heads), len(tails)), dtype=np.bool_)
         else:

@@ -86,12 +86,6 @@ class Ends:
         ends = np.repeat(np.arange(len(self.standing_counts)), self.standing_counts)
         return np.bincount(ends[counts.data == 1], minlength=len(self.standing_counts))
 
-    def frequent(self, end: int, count: int) -> Ids:
-        """The `count` entities with the most answers at an end, ascending."""
-        own, standing = self._at(end), self._standing
-        answers = standing.data[standing.indptr[end] : standing.indptr[end + 1]]
-        return np.sort(own[np.argsort(-answers, kind="stable")[:count]])
-
     def taken(self, triples: NDArray[np.integer]) -> NDArray[np.bool_]:
         """Which of triples (n, 3) have an end with a single answer, and that answer is another one: (n,)."""
         heads, relations, tails = triples.T

@@ -219,10 +219,23 @@ def merge_best(scores: Tensor, first_id: int, excluded: Known, best: Tensor, ids
     fresh[queries[here], known[here] - first_id] = unused
     scores = scores.nan_to_num(-torch.inf).masked_fill(fresh == unused, -torch.inf)
     fresh = fresh.masked_fill(scores == -torch.inf, unused)
-    # Everything so far has lower ids than this chunk, so a stable sort by score keeps equal scores in the order of ids.
-    merged, order = torch.cat([best, scores], 1).sort(dim=1, descending=True, stable=True)
-    size = best.shape[1]
-    return merged[:, :size].contiguous(), torch.cat([ids, fresh], 1).gather(1, order[:, :size])
+    # Everything so far has lower ids than this chunk: of equal scores the one at the lower place comes first.
+    merged, places = _first_places(torch.cat([best, scores], 1), best.shape[1])
+    return merged, torch.cat([ids, fresh], 1).gather(1, places)
+
+
+def _first_places(scores: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """The `size` largest of scores (B, N) and their places, largest first; of equal ones the lower place first."""
+    values, places = scores.topk(size, dim=1)
+    last = values[:, -1:]
+    # Which of the scores that equal the last one it takes is topk's affair: where it left some out, all are sorted.
+    cut = ((scores == last).sum(1) > (values == last).sum(1)) & (last[:, 0] != -torch.inf)
+    if bool(cut.any()):
+        sorted_values, order = scores[cut].sort(dim=1, descending=True, stable=True)
+        values[cut], places[cut] = sorted_values[:, :size], order[:, :size]
+    places = places.sort(dim=1).values
+    values, order = scores.gather(1, places).sort(dim=1, descending=True, stable=True)
+    return values, places.gather(1, order)
 
 
 def thin_(gradient: Tensor, share: float, key: int) -> None:
