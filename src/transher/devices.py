@@ -6,9 +6,12 @@ between devices.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple, get_args
 
 import torch
+from torch import Tensor
 
 from transher.errors import UsageError
 
@@ -33,10 +36,20 @@ def use(name: Device | None) -> None:
     _chosen = None if name is None else _known(name)
 
 
+def chosen() -> Device | None:
+    """What `use` has chosen."""
+    return _chosen
+
+
+def named(name: Device) -> Device:
+    """The name that counts: the one that `use` has chosen, or else this one."""
+    return _known(_chosen or name)
+
+
 def find(name: Device) -> torch.device:
     """The device to compute on: the one that `use` has chosen, or else the one of this name. `auto` is a GPU if there
     is one."""
-    name = _known(_chosen or name)
+    name = named(name)
     there = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         return torch.device(next(kind for kind, found in there.items() if found))
@@ -48,6 +61,41 @@ def find(name: Device) -> torch.device:
             f"there is no device '{name}' here ({built}): take auto or cpu, or install torch for your GPU."
         )
     return torch.device(name)
+
+
+def find_own(name: Device, number: int) -> torch.device:
+    """As `find`, for the worker with this number on its machine: each has a GPU of its own. `auto` is the CPU where
+    there are too few. Rows cannot travel between Apple's GPUs, which are not taken."""
+    name, device = named(name), find(name)
+    count = torch.cuda.device_count() if device.type == "cuda" else 0
+    if number < count:
+        return torch.device("cuda", number)
+    if device.type == "cpu" or name == "auto":
+        return torch.device("cpu")
+    if device.type == "mps":
+        raise UsageError("a training in parts takes the CPU, or GPUs of NVIDIA or AMD: set --device cpu.")
+    raise UsageError(
+        f"worker {number + 1} of this machine has no GPU of its own: there are {count}. Start at most {count} workers "
+        "per machine, or take --device cpu."
+    )
+
+
+def unused(name: Device) -> str:
+    """Why `auto` takes the CPU where a GPU could be expected; nothing where none could."""
+    if named(name) != "auto":
+        return ""
+    if torch.cuda.is_available():
+        return "The CPU computes: not every worker has a GPU of its own."
+    return "The CPU computes: torch is built for GPUs and finds none." if torch.backends.cuda.is_built() else ""
+
+
+@contextmanager
+def from_host(tensor: Tensor) -> Iterator[Tensor]:
+    """A tensor of the CPU to write into: this one or, where it lies elsewhere, one whose content goes there."""
+    host = torch.empty_like(tensor, device="cpu") if tensor.device.type != "cpu" else tensor
+    yield host
+    if host is not tensor:
+        tensor.copy_(host)
 
 
 def place(device: torch.device, needed: int, free: int | None = None) -> Place:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from transher.deadline import slices
 from transher.errors import TransherError
@@ -138,40 +139,42 @@ def count_in_matrix(scores: Tensor, query_of: Tensor, answers: Tensor, known: Kn
     for each answer (B,). The answer's score comes from the same matrix as its rivals', so equal candidates tie exactly.
     Writes into `scores`."""
     refuse_nan(scores)
-    if scores.device.type != "cpu":
-        return _count_on_device(scores, query_of, answers, known)
-    # NumPy counts true values as they are; torch's sum first copies each to eight bytes, and takes far longer.
-    matrix, rows, ids = scores.numpy(), query_of.numpy(), answers.numpy()
-    own = matrix[rows, ids]
+    own = scores[query_of, answers]
     # A removed candidate becomes NaN, which is neither better than anything nor equal to anything.
-    removed_of, removed = known.pairs()
-    matrix[removed_of.numpy(), removed.numpy()] = np.nan
-    return count_rivals(matrix, rows, own, ids)
+    scores[known.pairs()] = torch.nan
+    return count_rivals(scores, query_of, own, answers)
 
 
-def count_rivals(
-    matrix: NDArray[np.float32], rows: NDArray[np.int64], own: NDArray[np.float32], ids: NDArray[np.int64]
-) -> tuple[Tensor, Tensor]:
+def count_rivals(scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
     """How many scores in the rows (n,) of a matrix (D, candidates) are above the answers' own (n,), and how many the
     same, the answers themselves aside: those in the columns `ids` (n,), or −1 where an answer is in none."""
+    count = _count_by_numpy if scores.device.type == "cpu" else _count_on_device
+    return count(scores, rows, own, ids)
+
+
+def _count_by_numpy(scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """NumPy counts true values as they are; torch's sum first copies each to eight bytes, and takes far longer."""
+    matrix, limits, columns = scores.numpy(), own.numpy(), ids.numpy()
     better, tied = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
     for part in slices(len(rows), max(1, _COMPARED // max(1, matrix.shape[1]))):
-        rivals = matrix[rows[part]]
-        here = np.flatnonzero(ids[part] >= 0)
-        rivals[here, ids[part][here]] = np.nan
-        better[part] = np.count_nonzero(rivals > own[part, None], axis=1)
-        tied[part] = np.count_nonzero(rivals == own[part, None], axis=1)
+        rivals = matrix[rows[part].numpy()]
+        here = np.flatnonzero(columns[part] >= 0)
+        rivals[here, columns[part][here]] = np.nan
+        better[part] = np.count_nonzero(rivals > limits[part, None], axis=1)
+        tied[part] = np.count_nonzero(rivals == limits[part, None], axis=1)
     return torch.from_numpy(better), torch.from_numpy(tied)
 
 
-def _count_on_device(scores: Tensor, query_of: Tensor, answers: Tensor, known: Known) -> tuple[Tensor, Tensor]:
-    """As `count_in_matrix`, where the scores lie; all else is there, too."""
-    own = scores[query_of, answers][:, None]
-    scores[known.pairs()] = torch.nan
-    better, tied = torch.empty_like(answers), torch.empty_like(answers)
-    for part in slices(len(answers), max(1, SCORES // max(1, scores.shape[1]))):
-        rivals = scores[query_of[part]].scatter_(1, answers[part, None], torch.nan)
-        better[part], tied[part] = (rivals > own[part]).sum(1), (rivals == own[part]).sum(1)
+def _count_on_device(scores: Tensor, rows: Tensor, own: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the scores lie; all else is there, too."""
+    better, tied = torch.empty_like(ids), torch.empty_like(ids)
+    # An answer that is in no column has one more, at the end.
+    columns = torch.where(ids < 0, scores.shape[1], ids)
+    for part in slices(len(rows), max(1, SCORES // max(1, scores.shape[1]))):
+        rivals = pad(scores[rows[part]], (0, 1)).scatter_(1, columns[part, None], torch.nan)
+        rivals[:, -1] = torch.nan
+        limits = own[part, None]
+        better[part], tied[part] = (rivals > limits).sum(1), (rivals == limits).sum(1)
     return better, tied
 
 

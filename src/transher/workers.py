@@ -1,7 +1,9 @@
 """The workers of a training: processes that torchrun started, each with a part of the tables. One process alone is the
 same thing with nobody to talk to.
 
-All words to torch.distributed are here. gloo carries tensors of the CPU, NCCL those of GPUs.
+All words to torch.distributed are here. gloo carries tensors of the CPU, NCCL those of GPUs: rows, gradients and
+scores. Ids and counts, which say how much is to come, are on the CPU and go by gloo alone; so nothing but the step
+speaks by NCCL, which does not allow for two exchanges at a time.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from transher.errors import TransherError
+from transher import devices
+from transher.errors import TransherError, UsageError
 from transher.kernels import native
 
 _STEP = timedelta(minutes=10)  # a worker that is this late has been lost
@@ -34,13 +37,26 @@ class Workers:
         self.index, self.count = index, count
         self.sent = 0
         # The ids of the next step travel on a thread of their own while the present one is computed.
-        self._ahead = dist.new_group(timeout=_STEP) if count > 1 else None
+        self._ahead = dist.new_group(timeout=_STEP, backend="gloo") if count > 1 else None
         self._waiting = dist.new_group(timeout=_QUESTION, backend="gloo") if count > 1 else None
 
     @property
     def first(self) -> bool:
         """Whether this is the worker that speaks for all."""
         return self.index == 0
+
+    def device(self, name: devices.Device) -> torch.device:
+        """What this worker computes on. All take the same kind of device, or rows could not travel: with `auto` GPUs,
+        if each worker has one of its own."""
+        own = devices.find_own(name, int(os.environ.get("LOCAL_RANK", "0")))
+        if self.count == 1:
+            return own
+        able = own.type == "cuda" and dist.is_nccl_available()
+        if bool(self.gather(torch.tensor([float(able)])).all()):
+            return own
+        if devices.named(name) == "cuda":
+            raise UsageError("not every worker has a GPU and a torch with NCCL: take --device cpu for all.")
+        return torch.device("cpu")
 
     def exchange(self, parts: Sequence[Tensor], received: Sequence[int], ahead: bool = False) -> list[Tensor]:
         """Part i goes to worker i; gives what came from each, of which `received` are the numbers of rows. `ahead`: by
@@ -98,7 +114,7 @@ class Workers:
             return
         mine = [native.backend(), *(native.module.backends() if native.module else ())]
         offers: list[list[str]] = [[] for _ in range(self.count)]
-        dist.all_gather_object(offers, mine)
+        dist.all_gather_object(offers, mine, group=self._waiting)
         chosen = _widest({offer[0] for offer in offers}, offers)
         if chosen == "torch":
             native.module = None
@@ -131,12 +147,17 @@ def joined() -> Workers:
     if not launched() or int(os.environ["WORLD_SIZE"]) == 1:
         return ALONE
     if _started is None:
-        backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
-        dist.init_process_group(backend, timeout=_STEP)
+        dist.init_process_group(_backends(), timeout=_STEP)
         _started = Workers(dist.get_rank(), dist.get_world_size())
         _started.agree_on_kernels()
         atexit.register(dist.destroy_process_group)  # its threads would otherwise end the process with an abort
     return _started
+
+
+def _backends() -> str:
+    """What carries tensors, by the device that they are on."""
+    nccl = torch.cuda.is_available() and dist.is_nccl_available()
+    return "cpu:gloo,cuda:nccl" if nccl else "cpu:gloo"
 
 
 @contextmanager

@@ -43,11 +43,14 @@ def test_several_workers_train_one_model_in_as_many_parts(
     assert begun == [(3, tmp_path / "run", None, True)]
 
 
-def test_parts_are_computed_by_the_cpu(tmp_path: Path) -> None:
+def test_a_training_in_parts_on_a_gpu_that_is_not_there_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     chosen = "--set", "training.parts=2", "--set", "training.device=cuda"
     refused = call("train", "world", "--out", tmp_path / "run", *chosen)
     assert refused.exit_code == 2
-    assert "the CPU computes a training in parts" in refused.stderr
+    assert "there is no device 'cuda' here" in refused.stderr
     assert not (tmp_path / "run").exists()
 
 

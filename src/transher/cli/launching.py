@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from transher import devices
 from transher.cli.progress import TrainingDisplay
 from transher.errors import Interrupted
 from transher.training.watcher import Watcher
@@ -57,6 +58,8 @@ def resume_with(workers: int, folder: Path, threads: int | None, as_json: bool) 
         monitor_interval=0.1,
     )
     command = ["-m", "transher", "train", "--out", str(folder), "--resume", *(["--json"] if as_json else [])]
+    if (device := devices.chosen()) is not None:
+        command += ["--device", device]
     try:
         elastic_launch(config, sys.executable)(*command)
     except SignalException:

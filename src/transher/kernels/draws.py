@@ -17,18 +17,19 @@ _HALF = 0xFFFFFFFF
 
 
 class Stream(NamedTuple):
-    """The words that `np.random.Philox(key=key, counter=[0, 0, 0, counter])` gives."""
+    """The words that `np.random.Philox(key=key, counter=[0, 0, part, counter])` gives."""
 
     key: tuple[int, int]
     counter: int
+    part: int = 0
 
     def words(self, count: int, device: torch.device) -> Tensor:
         """The first words, int64 (count,), as bits; count is a multiple of four."""
         if gpu.module is not None and device.type == gpu.device_type:
             found = torch.empty(count, dtype=torch.int64, device=device)
-            gpu.module.philox(self.key, self.counter, found)
+            gpu.module.philox(self.key, (self.part, self.counter), found)
             return found
-        generator = np.random.Philox(key=list(self.key), counter=[0, 0, 0, self.counter])
+        generator = np.random.Philox(key=list(self.key), counter=[0, 0, self.part, self.counter])
         return torch.from_numpy(generator.random_raw(count).view(np.int64)).to(device)
 
     def integers(self, bound: int, count: int, device: torch.device) -> Tensor:

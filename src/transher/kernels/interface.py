@@ -211,8 +211,8 @@ class GpuKernels(Kernels, Protocol):
     def sum_rows(self, rows: Tensor, ids: Tensor, out: Tensor, /) -> None:
         """(n, k), int64 (n,) → (U, k)."""
 
-    def philox(self, key: tuple[int, int], counter: int, out: Tensor, /) -> None:
-        """Fills int64 (n,) with the words of NumPy's generator."""
+    def philox(self, key: tuple[int, int], counter: tuple[int, int], out: Tensor, /) -> None:
+        """Fills int64 (n,) with the words of NumPy's generator, of which `counter` is the upper half."""
 
 
 class Native(Kernels, Protocol):

@@ -8,7 +8,7 @@ All workers ask the same; `Lead` lets one of them ask for all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from transher.deadline import slices
+from transher.devices import Place
 from transher.graph.graph import Side
 from transher.kernels import Chunk, Known
 from transher.models.embeddings import CHUNK, PAIRED, TOGETHER, asked_as
@@ -23,29 +24,49 @@ from transher.models.model import Asked, Model, Query
 from transher.scorer import SCORES, Scorer, asked_columns, count_rivals, distinct_queries, known_answers, refuse_nan
 from transher.workers import ALONE, Workers
 
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Pieces:
-    """A table of `count` rows. Of this worker's parts: the first id of each, and its rows (n, width)."""
+    """A table of `count` rows. Of this worker's parts: the first id of each, and its rows (n, width). They may lie
+    elsewhere than on the device that computes with them."""
 
     count: int
     width: int
     parts: Sequence[tuple[int, Tensor]]
     most: int  # parts that any worker has
     workers: Workers = ALONE
+    device: torch.device = _CPU
+
+    @property
+    def nbytes(self) -> int:
+        """Of this worker's parts."""
+        return sum(rows.nbytes for _, rows in self.parts)
+
+    def on(self, place: Place) -> Pieces:
+        """The same rows, where `place` says."""
+        parts = [(first, rows.to(place.home)) for first, rows in self.parts]
+        return replace(self, parts=parts, device=place.device)
 
     def of(self, ids: Tensor) -> Tensor:
-        """Rows by id (n,), which every worker gets. Who does not have a row adds zeros, which is exact."""
-        found = torch.zeros(len(ids), self.width)
+        """Rows by id (n,), which every worker gets, on its device. Who does not have a row adds zeros, which is
+        exact."""
+        found = torch.zeros(len(ids), self.width, device=self.device)
         for first, rows in self.parts:
-            mine = (ids >= first) & (ids < first + len(rows))
-            found[mine] = rows[ids[mine] - first]
+            mine = torch.nonzero((ids >= first) & (ids < first + len(rows)))[:, 0]
+            found[mine.to(self.device)] = self.rows(rows, ids[mine] - first)
         return self.workers.total(found)
+
+    def rows(self, rows: Tensor, chosen: Tensor | slice) -> Tensor:
+        """Some rows of a part on the device."""
+        return rows[chosen.to(rows.device) if isinstance(chosen, Tensor) else chosen].to(self.device)
 
 
 @dataclass(frozen=True, repr=False)
 class ShardedEmbeddings(Scorer):
-    """As `Embeddings`, of tables in pieces."""
+    """As `Embeddings`, of tables in pieces: ids come from the CPU and scores go there. Between workers, rows and the
+    scores of all candidates go from device to device; counts and the best few, which the CPU wants, from there."""
 
     model: Model
     entity_pieces: Pieces
@@ -71,6 +92,11 @@ class ShardedEmbeddings(Scorer):
     def workers(self) -> Workers:
         return self.entity_pieces.workers
 
+    @property
+    def device(self) -> torch.device:
+        """What computes scores."""
+        return self.entity_pieces.device
+
     def query(self, anchors: Tensor, relations: Tensor, side: Side) -> Query:
         rows, side = asked_as(relations, side, self.relation_count, self.reciprocal)
         seen = self.model.entities(self.entity_pieces.of(anchors))
@@ -79,12 +105,17 @@ class ShardedEmbeddings(Scorer):
     def _chunks(self, first: int, rows: Tensor, width: int = 0) -> Iterator[Chunk]:
         """The rows of a part as they are seen, some at a time."""
         for part in slices(len(rows), max(1, CHUNK // max(width, self.model.entity_width))):
-            yield first + part.start, self.model.entities(rows[part])
+            yield first + part.start, self._seen(rows, part)
+
+    def _seen(self, rows: Tensor, chosen: Tensor | slice) -> Tensor:
+        """Some rows of a part as they are seen, on the device."""
+        return self.model.entities(self.entity_pieces.rows(rows, chosen))
 
     @torch.no_grad()
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         query = self.query(anchors, relations, side)
-        scores = torch.zeros(len(anchors), self.entity_count if candidates is None else len(candidates))
+        count = self.entity_count if candidates is None else len(candidates)
+        scores = torch.zeros(len(anchors), count, device=self.device)
         for first, rows in self.entity_pieces.parts:
             if candidates is None:
                 for start, chunk in self._chunks(first, rows, len(anchors)):
@@ -92,22 +123,24 @@ class ShardedEmbeddings(Scorer):
                 continue
             own = torch.nonzero((candidates >= first) & (candidates < first + len(rows)))[:, 0]
             for places in own.split(max(1, CHUNK // max(len(anchors), self.model.entity_width))):
-                scores[:, places] = self.model.cross(query, self.model.entities(rows[candidates[places] - first]))
-        return self.workers.total(scores)
+                seen = self._seen(rows, candidates[places] - first)
+                scores[:, places.to(self.device)] = self.model.cross(query, seen)
+        return self.workers.total(scores).cpu()
 
     @torch.no_grad()
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
         query = self.query(anchors, relations, side)
-        scores = torch.zeros(candidates.shape)
+        scores = torch.zeros(candidates.shape, device=self.device)
         width = max(*(part.shape[1] for part in query), self.model.entity_width)
         for first, rows in self.entity_pieces.parts:
             own = torch.nonzero((candidates >= first) & (candidates < first + len(rows)))
             for pairs in own.split(max(TOGETHER, PAIRED // width)):
                 # With pairs added at the end, the score of each has the same bits in any company: see score_triples.
                 asked, place = torch.cat([pairs, pairs[:1].expand(-len(pairs) % TOGETHER, 2)]).unbind(1)
-                seen = self.model.entities(rows[candidates[asked, place] - first])
+                seen = self._seen(rows, candidates[asked, place] - first)
+                asked, place = asked.to(self.device), place.to(self.device)
                 scores[asked, place] = self.model.pairs(tuple(part[asked] for part in query), seen)
-        return self.workers.total(scores)
+        return self.workers.total(scores).cpu()
 
     def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
         anchors, relations, answers = asked_columns(triples.long(), side)
@@ -126,13 +159,13 @@ class ShardedEmbeddings(Scorer):
     def best(
         self, anchors: Tensor, relations: Tensor, side: Side, count: int, excluded: Known | None = None
     ) -> tuple[Tensor, Tensor]:
-        excluded = excluded or Known.none(len(anchors))
+        excluded = (excluded or Known.none(len(anchors))).to(self.device)
         query = self.query(anchors, relations, side)
         scores = torch.full((self.entity_pieces.most, len(anchors), count), -torch.inf, dtype=torch.float64)
         ids = torch.full(scores.shape, self.entity_count, dtype=torch.float64)  # exact below 2^53
         for place, (first, rows) in enumerate(self.entity_pieces.parts):
-            scores[place], found = self.model.best(query, self._chunks(first, rows), count, excluded)
-            ids[place] = found.masked_fill(found < 0, self.entity_count)
+            best, found = self.model.best(query, self._chunks(first, rows), count, excluded)
+            scores[place], ids[place] = best.cpu(), found.masked_fill(found < 0, self.entity_count).cpu()
         everyone = self.workers.gather(torch.stack([scores, ids]).reshape(-1))
         lists = everyone.view(self.workers.count, 2, self.entity_pieces.most, len(anchors), count)
         scores, ids = lists.permute(1, 3, 0, 2, 4).reshape(2, len(anchors), -1)
@@ -155,11 +188,12 @@ class ShardedEmbeddings(Scorer):
 
     def _count_by_kernel(self, query: Query, query_of: Tensor, answers: Tensor, known: Known) -> tuple[Tensor, Tensor]:
         """By the model's own way of counting, which takes it that the answer is among the candidates."""
-        asked = Asked(query_of, answers, self.model.entities(self.entity_pieces.of(answers)))
+        seen = self.model.entities(self.entity_pieces.of(answers))
+        asked = Asked(query_of.to(self.device), answers.to(self.device), seen)
         chunks = (chunk for first, rows in self.entity_pieces.parts for chunk in self._chunks(first, rows))
-        better, tied = self.model.count_better(query, asked, chunks, known)
+        better, tied = self.model.count_better(query, asked, chunks, known.to(self.device))
         # An answer of another worker has not been met here, and has not tied with itself.
-        return better, tied + (~self._mine(answers) & ~known_answers(known, query_of, answers)).long()
+        return better.cpu(), tied.cpu() + (~self._mine(answers) & ~known_answers(known, query_of, answers)).long()
 
     def _count_in_matrix(self, query: Query, query_of: Tensor, answers: Tensor, known: Known) -> tuple[Tensor, Tensor]:
         """From the scores of all of this worker's candidates. That of an answer comes from its own worker's."""
@@ -169,16 +203,17 @@ class ShardedEmbeddings(Scorer):
             for start, part in self.entity_pieces.parts
             for _, rows in self._chunks(start, part, len(query[0]))
         ]
-        matrix = torch.cat(chunks, 1) if chunks else torch.empty(len(query[0]), 0)
+        matrix = torch.cat(chunks, 1) if chunks else torch.empty(len(query[0]), 0, device=self.device)
         refuse_nan(matrix)
-        own = torch.zeros(len(answers))
-        own[mine] = matrix[query_of[mine], answers[mine] - first]
+        rows, columns = query_of.to(self.device), torch.where(mine, answers - first, -1).to(self.device)
+        own, met = torch.zeros(len(answers), device=self.device), torch.nonzero(mine)[:, 0].to(self.device)
+        own[met] = matrix[rows[met], columns[met]]
         own = self.workers.total(own)
         removed_of, removed = known.pairs()
         here = (removed >= first) & (removed < first + matrix.shape[1])
-        matrix[removed_of[here], removed[here] - first] = torch.nan
-        places = torch.where(mine, answers - first, -1)
-        return count_rivals(matrix.numpy(), query_of.numpy(), own.numpy(), places.numpy())
+        matrix[removed_of[here].to(self.device), (removed[here] - first).to(self.device)] = torch.nan
+        better, tied = count_rivals(matrix, rows, own, columns)
+        return better.cpu(), tied.cpu()
 
     @property
     def _first(self) -> int:
@@ -212,6 +247,10 @@ class Lead(Scorer):
     @property
     def queries_at_a_time(self) -> int:
         return self._scorer.queries_at_a_time
+
+    @property
+    def device(self) -> torch.device:
+        return self._scorer.device
 
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         found: Tensor = self._ask("scores", anchors, relations, side, candidates)

@@ -69,6 +69,8 @@ from transher.training.watcher import Watcher
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_Vectors = Embeddings | ShardedEmbeddings | Lead  # scorers by a model's vectors
+
 
 @dataclass(frozen=True, repr=False)
 class Run:
@@ -115,17 +117,14 @@ class Run:
     @property
     def title(self) -> str:
         """What it answers by, as tables and pictures call it."""
-        names = [
-            part.model.title if isinstance(part, Embeddings | ShardedEmbeddings | Lead) else type(part).__name__
-            for part in self.scorer.parts
-        ]
+        names = [part.model.title if isinstance(part, _Vectors) else type(part).__name__ for part in self.scorer.parts]
         return " + ".join(dict.fromkeys(names))
 
     @property
     def device(self) -> torch.device:
         """What computes the scores of its embeddings; the CPU where it has none."""
-        found = embeddings_of(self.scorer)
-        return torch.device("cpu") if found is None else found.device
+        found = (part.device for part in self.scorer.parts if isinstance(part, _Vectors))
+        return next(found, torch.device("cpu"))
 
     @property
     def _made_of(self) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
+from transher import devices
 from transher.errors import Diverged, InputError, Interrupted, TransherError
 from transher.files import alone, sweep, write_safetensors
 from transher.models import build_model
@@ -136,6 +137,9 @@ def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> S
                 )
         mine = [(starts[number], parts[number][name]) for number in own]
         pieces[name] = Pieces(counts[name], width, mine, layout.most, workers)
+    needed = sum(part.nbytes for part in pieces.values())
+    place = devices.place(workers.device(recipe.training.device), needed)
+    pieces = {name: part.on(place) for name, part in pieces.items()}
     scorer = ShardedEmbeddings(model, pieces["entities"], pieces["relations"], recipe.model.reciprocal)
     if workers.count == 1:
         return scorer

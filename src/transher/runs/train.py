@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from transher import devices
 from transher.errors import UsageError
 from transher.evaluation import evaluate
 from transher.files import alone, sweep, write_json
@@ -39,7 +41,6 @@ from transher.runs.weighing import weigh
 from transher.training.blend_recipe import BlendRecipe
 from transher.training.checkpoints import STATE_FILE
 from transher.training.choice_recipe import ChoiceRecipe
-from transher.training.part_trainer import refuse_other_devices
 from transher.training.recipe import Recipe
 from transher.training.rule_recipe import AnyRecipe, RuleRecipe
 from transher.training.trainer import Trainer
@@ -118,7 +119,8 @@ def begin(
     if workers > 1 and isinstance(recipe, Recipe) and recipe.training.parts == 1:
         recipe = recipe.with_settings({"training.parts": workers})
     if isinstance(recipe, Recipe) and recipe.training.parts > 1:
-        refuse_other_devices(recipe)
+        local = int(os.environ.get("LOCAL_WORLD_SIZE", workers))
+        devices.find_own(recipe.training.device, local - 1)  # refuses what is not there
     with new_folder(folder) as filling:
         write_start(filling, graph, recipe)
         if facts is not None:

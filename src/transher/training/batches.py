@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from itertools import pairwise
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -52,6 +52,19 @@ class Batch:
         """Of a part that has no triple to show in a step."""
         none = torch.empty(0, dtype=torch.int64)
         return cls(side, none, none, none, none, none, [], None, torch.empty(0))
+
+
+class Needs(NamedTuple):
+    """What others must know of a batch before it is computed: its rows of either table, and what its positives weigh.
+    On the CPU."""
+
+    entity_ids: Tensor  # (U,)
+    relation_ids: Tensor  # (V,)
+    weight: Tensor  # float64 ()
+
+    @classmethod
+    def of(cls, batch: Batch) -> Needs:
+        return cls(batch.entity_ids.cpu(), batch.relation_ids.cpu(), batch.weights.double().sum().cpu())
 
 
 AnyBatch = TypeVar("AnyBatch")
@@ -156,6 +169,11 @@ class Batches(BatchSource[Batch]):
             valid=valid,
             weights=torch.from_numpy(held.weights[chosen]),
         )
+
+    def with_needs(self, step: int) -> tuple[Batch, Needs]:
+        """The batch of a step on the device that computes, and what it needs."""
+        batch = self.make(step)
+        return on_device(batch, self.device), Needs.of(batch)
 
     def dropout_mask(self, step: int, rows: int, k: int) -> Tensor:
         """(rows, k): 0 with the recipe's probability, else what keeps the mean at 1."""

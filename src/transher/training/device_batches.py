@@ -7,15 +7,19 @@ drawn on the GPU.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transher import kernels
 from transher.graph.graph import SIDES, Graph, Side
 from transher.kernels.draws import Stream
 from transher.models.embeddings import asked_as
-from transher.training.batches import CPU, NEGATIVES, Batch, Batches
+from transher.training.batches import CPU, NEGATIVES, Batch, Batches, Needs, on_device
+from transher.training.held import Holder
 from transher.training.settings import TrainingSettings
 
 
@@ -29,28 +33,48 @@ class DeviceBatches(Batches):
     """As Batches, to the last id, with the triples and their known answers on the device. Typed negatives are drawn
     type by type, and come from the CPU."""
 
-    def __init__(self, graph: Graph, settings: TrainingSettings, reciprocal: bool, device: torch.device = CPU) -> None:
+    def __init__(
+        self, graph: Graph | Holder, settings: TrainingSettings, reciprocal: bool, device: torch.device = CPU
+    ) -> None:
         super().__init__(graph, settings, reciprocal, device)
         held = self._graph.held
-        self._triples = torch.from_numpy(graph.train).to(device)
-        self._weights = {side: torch.from_numpy(held[side].weights).to(device) for side in SIDES}
+        self._triples = self._there({side: held[side].triples for side in SIDES})
+        self._weights = self._there({side: held[side].weights for side in SIDES})
         self._known: dict[Side, kernels.Known] = {}
         for side in SIDES:
             known, ranges = held[side].known, held[side].ranges
             if settings.filter_known and known is not None and ranges is not None:
                 starts, ends = (torch.from_numpy(bound).to(device).long() for bound in ranges)
-                self._known[side] = kernels.Known(starts, ends, torch.from_numpy(known.answers).to(device))
+                # Of the answers that a worker knows, those of this part.
+                first, last = int(ranges[0].min(initial=len(known))), int(ranges[1].max(initial=0))
+                answers = torch.from_numpy(known.answers[first : max(first, last)]).to(device)
+                self._known[side] = kernels.Known(starts - first, ends - first, answers)
+
+    def _there(self, arrays: dict[Side, NDArray[Any]]) -> dict[Side, Tensor]:
+        """Arrays on the device, once where both sides have the same."""
+        tail, head = arrays["tail"], arrays["head"]
+        moved = torch.from_numpy(tail).to(self.device)
+        return {"tail": moved, "head": moved if head is tail else torch.from_numpy(head).to(self.device)}
 
     def _made(self, step: int) -> Batch:
         return super()._made(step) if self._types is not None else self._make_there(step)
+
+    def with_needs(self, step: int) -> tuple[Batch, Needs]:
+        if self._types is not None:
+            return super().with_needs(step)
+        batch = self._make_there(step)
+        return batch, Needs.of(batch)
 
     def _make_there(self, step: int) -> Batch:
         """As `make`."""
         side = SIDES[1 - step % 2]
         chosen = torch.from_numpy(self._positives(side, step // 2)).to(self.device)
-        order = torch.sort(self._triples[chosen, 1], stable=True).indices
+        if not len(chosen):
+            return on_device(Batch.nothing(side), self.device)
+        triples = self._triples[side]
+        order = torch.sort(triples[chosen, 1], stable=True).indices
         chosen = chosen[order]
-        heads, related, tails = self._triples[chosen].long().unbind(1)
+        heads, related, tails = triples[chosen].long().unbind(1)
         anchors, answers = (heads, tails) if side == "tail" else (tails, heads)
         pools, valid = self._negatives_there(chosen, side, step)
 
@@ -78,7 +102,7 @@ class DeviceBatches(Batches):
         if known is not None:
             known = kernels.Known(known.starts[chosen], known.ends[chosen], known.ids)
         if wanted == "each":
-            stream = Stream((self.settings.seed, NEGATIVES), step)
+            stream = Stream((self.settings.seed, NEGATIVES), step, self._graph.part)
             own = stream.integers(self._graph.entity_count, len(chosen) * count, self.device).view(len(chosen), count)
             return own, None if known is None else self._mask_own_there(own, known)
         generator = self._generator(NEGATIVES, step)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transher.training.batches import Batch, Batches, BatchSource
+from transher.training.batches import Batch, Batches, BatchSource, Needs
+from transher.training.device_batches import source_on
 from transher.training.parts import TreeSum
 from transher.training.settings import TrainingSettings
 from transher.training.shard import GraphShard
@@ -38,14 +39,24 @@ class PartBatch:
 
 @dataclass(frozen=True)
 class _Own:
-    """What this worker knows by itself of a step: the sums of its parts' gradients, entities and relations, and what it
-    wants for them; the weight of each part's positives, and their number (most parts, 2)."""
+    """What this worker knows by itself of a step: the batches of its parts and what they need, the sums of their
+    gradients, entities and relations, and what it wants for them; the weight of each part's positives, and their number
+    (most parts, 2). All that is told to others is on the CPU."""
 
     step: int
     batches: list[Batch]
+    needs: list[Needs]
     sums: tuple[TreeSum, TreeSum]
     wanted: list[Wanted]
     totals: Tensor
+
+
+def part_sources(
+    shard: GraphShard, settings: TrainingSettings, reciprocal: bool, device: torch.device
+) -> list[Batches]:
+    """Of each part of a worker, what makes its batches, on the device that computes."""
+    source = source_on(device)
+    return [source(shard.part_of(part, settings), settings, reciprocal, device) for part in shard.own]
 
 
 class PartBatches(BatchSource[PartBatch]):
@@ -54,17 +65,17 @@ class PartBatches(BatchSource[PartBatch]):
 
     def __init__(
         self,
-        shard: GraphShard,
+        parts: list[Batches],
+        triple_count: int,
         settings: TrainingSettings,
         reciprocal: bool,
         tables: ShardedTables,
     ) -> None:
         super().__init__(settings, reciprocal)
-        self.layout = tables.layout
-        self.parts = [Batches(shard.part_of(number, settings), settings, reciprocal) for number in shard.own]
+        self.parts, self.layout = parts, tables.layout
+        self.steps_per_epoch = 2 * -(-triple_count // settings.batch)
         self._tables = tables
         self._following: tuple[_Own, list[Tensor]] | None = None  # with what all workers announced
-        self.steps_per_epoch = 2 * -(-shard.triple_count // settings.batch)
 
     def make(self, step: int) -> PartBatch:
         if self._following is None or self._following[0].step != step:
@@ -82,34 +93,37 @@ class PartBatches(BatchSource[PartBatch]):
             Shares(own / weight if weight else 0.0, batch.triples / count)
             for own, batch in zip(present.totals[::2].tolist(), present.batches, strict=False)
         ]
-        ids = [batch.entity_ids for batch in present.batches], [batch.relation_ids for batch in present.batches]
+        ids = [needs.entity_ids for needs in present.needs], [needs.relation_ids for needs in present.needs]
         entities, relations = map(self._rows, requests, present.sums, ids)
         return PartBatch(int(count), present.batches, shares, entities, relations)
 
     def _own_of(self, step: int) -> _Own:
-        batches = [part.make(step) for part in self.parts]
+        made = [part.with_needs(step) for part in self.parts]
+        batches, needs = [batch for batch, _ in made], [needs for _, needs in made]
         entities, relations = self._tables.tables
         sums = (
-            self._sums([batch.entity_ids for batch in batches], entities.rows),
-            self._sums([batch.relation_ids for batch in batches], relations.rows),
+            self._sums([part.entity_ids for part in needs], entities.rows),
+            self._sums([part.relation_ids for part in needs], relations.rows),
         )
         totals = torch.zeros(self.layout.most, 2, dtype=torch.float64)
-        for place, batch in enumerate(batches):
-            totals[place, 0], totals[place, 1] = batch.weights.double().sum(), batch.triples
+        for place, (batch, part) in enumerate(made):
+            totals[place, 0], totals[place, 1] = part.weight, batch.triples
         wanted = [entities.wanted(sums[0].ids), relations.wanted(sums[1].ids)]
-        return _Own(step, batches, sums, wanted, totals.view(-1))
+        return _Own(step, batches, needs, sums, wanted, totals.view(-1))
 
     @property
     def _parts(self) -> range:
         return self.layout.of(self._tables.workers.index)
 
     def _sums(self, ids: list[Tensor], bound: int) -> TreeSum:
-        return TreeSum(self.layout.parts, [(0, part) for part in self._parts], ids, bound)
+        nodes = [(0, part) for part in self._parts]
+        return TreeSum(self.layout.parts, nodes, ids, bound, self._tables.device)
 
     def _rows(self, request: Request, total: TreeSum, ids: list[Tensor]) -> Rows:
         places: list[tuple[int, Tensor | None]] = []
         for part, rows in zip(self._parts, ids, strict=True):
             node = next(n for n, (level, place) in enumerate(total.nodes) if part >> level == place)
             alone = len(total.ids[node]) == len(rows)
-            places.append((node, None if alone else torch.searchsorted(total.ids[node], rows)))
+            found = None if alone else torch.searchsorted(total.ids[node], rows).to(self._tables.device)
+            places.append((node, found))
         return Rows(request, total, places)

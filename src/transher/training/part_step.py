@@ -20,6 +20,7 @@ from transher.training.step import (
     TrainingStep,
     average_share,
     diverged,
+    translation_norm,
     translation_penalty,
     with_translations,
 )
@@ -65,10 +66,11 @@ class PartStep:
                 table.follow(average_share(self.settings, step))
         return value
 
-    def _gradients(self, batch: PartBatch, step: int) -> tuple[list[float], tuple[list[Tensor], list[Tensor]]]:
-        """The loss of each part, and the gradients of its rows of either table."""
+    def _gradients(self, batch: PartBatch, step: int) -> tuple[list[Tensor | None], tuple[list[Tensor], list[Tensor]]]:
+        """The loss () of each part that has a triple, and the gradients of its rows of either table. A GPU is not asked
+        what it has found: that is told once, to all."""
         nodes = self.tables.pull([batch.entities.request, batch.relations.request])
-        losses: list[float] = []
+        losses: list[Tensor | None] = []
         gradients: tuple[list[Tensor], list[Tensor]] = [], []
         for number, (alone, own) in enumerate(zip(self._alone, batch.batches, strict=True)):
             rows = [
@@ -78,26 +80,30 @@ class PartStep:
             if own.triples:
                 loss = alone.loss(own, rows[0], rows[1], step, batch.shares[number])
                 loss.backward()
-            losses.append(float(loss.detach()) if own.triples else 0.0)
+            losses.append(loss.detach() if own.triples else None)
             for found, part in zip(gradients, rows, strict=True):
                 found.append(torch.zeros_like(part) if part.grad is None else part.grad)
         return losses, gradients
 
-    def _told(self, losses: list[float]) -> Tensor:
-        """What this worker wishes, and the loss and the penalty of each of its parts, as far as any worker has some."""
-        told = torch.zeros(2 + 2 * self.batches.layout.most, dtype=torch.float64)
+    def _told(self, losses: list[Tensor | None]) -> Tensor:
+        """What this worker wishes, and the loss and the norm of the translations of each of its parts, as far as any
+        worker has some."""
+        told = torch.zeros(2 + 2 * self.batches.layout.most, dtype=torch.float64, device=self.tables.device)
         told[:2] = torch.tensor(self.wishes())
         for place, (alone, loss) in enumerate(zip(self._alone, losses, strict=True)):
-            told[2 + 2 * place], told[3 + 2 * place] = loss, translation_penalty(alone, alone.relations)
+            for column, value in enumerate((loss, translation_norm(alone, alone.relations))):
+                if value is not None:
+                    told[2 + 2 * place + column] = value
         return told
 
     def _heard(self, told: Tensor) -> float:
         """told: (workers, n). The loss of all parts, added in their order, so that it is the same on any number of
         workers; and what any of them wishes."""
+        told = told.cpu()
         stop, save = (told[:, :2] > 0).any(0).tolist()
         self.wished = stop, save
-        loss, penalty = (sum(column) for column in zip(*told[:, 2:].reshape(-1, 2).tolist(), strict=True))
-        return float(loss + penalty)
+        losses, norms = told[:, 2:].reshape(-1, 2).T.tolist()
+        return float(sum(losses) + sum(translation_penalty(self.settings, norm) for norm in norms))
 
 
 def _rows_of(rows: Rows, part: int, nodes: list[Tensor]) -> Tensor:

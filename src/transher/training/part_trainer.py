@@ -19,10 +19,9 @@ from transher.evaluation.ranks import Ranks
 from transher.models import build_model
 from transher.models.initialisation import fill_tables, margin_factor, probes, scale_multipliers
 from transher.models.sharded import Pieces, ShardedEmbeddings
-from transher.training.batches import CPU
 from transher.training.checkpoints import TrainingState, checked_state
 from transher.training.history import History, NoHistory
-from transher.training.part_batches import PartBatches
+from transher.training.part_batches import PartBatches, part_sources
 from transher.training.part_step import PartStep
 from transher.training.parts import Layout, bounds
 from transher.training.recipe import Recipe
@@ -30,14 +29,9 @@ from transher.training.shard import GraphShard
 from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, Parts, load_parts, read_pointer, save_parts
 from transher.training.sharded_table import ShardedTable, ShardedTables
 from transher.training.table import TABLES, Table
-from transher.training.trainer import Trainer
+from transher.training.trainer import Trainer, table_bytes
 from transher.training.watcher import Watcher
 from transher.workers import Workers
-
-
-def refuse_other_devices(recipe: Recipe) -> None:
-    if recipe.training.device not in ("auto", "cpu") or devices.find("cpu") != CPU:
-        raise UsageError("the CPU computes a training in parts: set training.device=cpu, or --device cpu.")
 
 
 class PartTrainer(Trainer):
@@ -49,8 +43,6 @@ class PartTrainer(Trainer):
     ) -> None:
         if recipe.validation.record_gradients:
             raise UsageError("validation.record_gradients works with training.parts = 1.")
-        refuse_other_devices(recipe)
-        self.place = devices.place(CPU, 0)
         self.shard, self.recipe, self.folder, self.workers = shard, recipe, folder, workers
         self.model = build_model(recipe.model)
         settings = recipe.training
@@ -58,15 +50,18 @@ class PartTrainer(Trainer):
         self.progress = TrainingState()
         counts = shard.entity_count, shard.relation_count * (2 if recipe.model.reciprocal else 1)
         kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
+        device = workers.device(settings.device)
+        sources = part_sources(shard, settings, recipe.model.reciprocal, device)
+        self.place = self._agreed_place(device, counts)
         weights = self._empty(counts)
         if not resume:
             self._initialise(weights, counts)
         makers: tuple[Callable[[Tensor], Table], ...] = (
-            lambda weight: kind(weight, averaged, settings.unit_entities),
-            lambda weight: kind(weight, averaged),
+            lambda weight: kind(weight, averaged, settings.unit_entities, device),
+            lambda weight: kind(weight, averaged, device=device),
         )
         self.sharded = tuple(
-            ShardedTable(weight, count, self.layout, workers, make)
+            ShardedTable(weight, count, self.layout, workers, make, device)
             for weight, count, make in zip(weights, counts, makers, strict=True)
         )
         if resume:
@@ -77,22 +72,38 @@ class PartTrainer(Trainer):
         elif recipe.model.start_at_margin:
             self._put_at_margin()
         tables = ShardedTables((self.sharded[0], self.sharded[1]), self.layout, workers)
-        self.batches = batches = PartBatches(shard, settings, recipe.model.reciprocal, tables)
+        self.batches = batches = PartBatches(sources, shard.triple_count, settings, recipe.model.reciprocal, tables)
         self._step = PartStep(self.model, settings, batches, tables, self._wishes)
         self.train_step = self._step
         self._stopping = threading.Event()
         self._saved = time.monotonic()
 
-    def _empty(self, counts: tuple[int, int]) -> tuple[Tensor, Tensor]:
-        own, widths = self.shard.own, (self.model.entity_width, self.model.relation_width)
-        starts = [bounds(count, self.layout.parts) for count in counts]
+    def _agreed_place(self, device: torch.device, counts: tuple[int, int]) -> devices.Place:
+        """Where every worker's tables lie: on the devices if those of each worker fit there, so that it is the same for
+        all, and told by one."""
+        if device.type != "cuda":
+            return devices.place(device, 0)
+        room = torch.tensor([table_bytes(self.model, *self._own_rows(counts), self.recipe), devices.free_bytes(device)])
+        needed, free = self.workers.gather(room).unbind(1)
+        return devices.place(device, int(needed.max()), int(free.min()))
+
+    def _own_rows(self, counts: tuple[int, int]) -> tuple[int, int]:
+        """How many of so many entities and relations this worker has."""
+        own = self.shard.own
         entities, relations = (
-            torch.empty(start[own.stop] - start[own.start], width) for start, width in zip(starts, widths, strict=True)
+            start[own.stop] - start[own.start] for start in (bounds(count, self.layout.parts) for count in counts)
+        )
+        return entities, relations
+
+    def _empty(self, counts: tuple[int, int]) -> tuple[Tensor, Tensor]:
+        rows, widths = self._own_rows(counts), (self.model.entity_width, self.model.relation_width)
+        entities, relations = (
+            torch.empty(count, width, device=self.place.home) for count, width in zip(rows, widths, strict=True)
         )
         return entities, relations
 
     def _initialise(self, weights: tuple[Tensor, Tensor], counts: tuple[int, int]) -> None:
-        """Each part is drawn by itself, from the seed and its number."""
+        """Each part is drawn by itself, from the seed and its number: by the CPU, so that it is the same everywhere."""
         model, seed = self.recipe.model, self.recipe.training.seed
         cuts = [bounds(count, self.layout.parts) for count in counts]
         own = self.shard.own
@@ -102,14 +113,15 @@ class PartTrainer(Trainer):
                 for weight, cut in zip(weights, cuts, strict=True)
             )
             drawn = int(np.random.SeedSequence([seed, part]).generate_state(1, np.uint64)[0] >> 1)
-            fill_tables(self.model, (entities, relations), counts, model.init, model.xavier, drawn)
-            if self.recipe.training.unit_entities:
-                kernels.unit_rows(entities, torch.arange(len(entities)))
+            with devices.from_host(entities) as own_entities, devices.from_host(relations) as own_relations:
+                fill_tables(self.model, (own_entities, own_relations), counts, model.init, model.xavier, drawn)
+                if self.recipe.training.unit_entities:
+                    kernels.unit_rows(own_entities, torch.arange(len(own_entities)))
 
     def _put_at_margin(self) -> None:
         entities, relations = (self._pieces(place, learned=False) for place in (0, 1))
         heads, ids, tails = probes(entities.count, relations.count, self.recipe.training.seed)
-        rows = entities.of(heads), relations.of(ids), entities.of(tails)
+        rows = entities.of(heads).cpu(), relations.of(ids).cpu(), entities.of(tails).cpu()  # as one process has them
         factor = self.workers.told(margin_factor(self.model, *rows))
         for table in self.sharded[1].parts:
             scale_multipliers(self.model, table.weight, factor)
@@ -122,7 +134,7 @@ class PartTrainer(Trainer):
         parts = [
             (first, part.learned if learned else part.weight) for first, part in zip(starts, table.parts, strict=False)
         ]
-        return Pieces(table.rows, table.width, parts, self.layout.most, self.workers)
+        return Pieces(table.rows, table.width, parts, self.layout.most, self.workers, self.place.device)
 
     @property
     def scorer(self) -> ShardedEmbeddings:  # type: ignore[override]

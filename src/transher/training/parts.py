@@ -15,6 +15,7 @@ from torch import Tensor
 
 from transher import kernels
 from transher.graph.prepared import bounds
+from transher.training.batches import CPU
 
 __all__ = ["Layout", "Node", "TreeSum", "bounds"]
 
@@ -51,9 +52,13 @@ class _Addition(NamedTuple):
 
 class TreeSum:
     """Sums of row-sparse gradients, as far as both halves of the tree are there. `ids`: distinct and ascending, of each
-    node's rows, all below `bound`. After it is made, `nodes` and `ids` are what is left."""
+    node's rows, all below `bound`. After it is made, `nodes` and `ids` are what is left. Ids are on the CPU, and
+    gradients on the `device`."""
 
-    def __init__(self, parts: int, nodes: Sequence[Node], ids: Sequence[Tensor], bound: int) -> None:
+    def __init__(
+        self, parts: int, nodes: Sequence[Node], ids: Sequence[Tensor], bound: int, device: torch.device = CPU
+    ) -> None:
+        self._device = device
         self._additions: list[_Addition] = []
         slots = list(ids)
         self._left = _climb(parts, nodes)
@@ -69,7 +74,7 @@ class TreeSum:
             return operands
         left, right = (self._add(operand, slots, bound) for operand in operands)
         found, places = kernels.distinct(torch.cat([slots[left], slots[right]]), bound)
-        self._additions.append(_Addition((left, right), len(found), places))
+        self._additions.append(_Addition((left, right), len(found), places.to(self._device)))
         slots.append(found)
         return len(slots) - 1
 

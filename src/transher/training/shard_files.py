@@ -24,6 +24,7 @@ from torch.distributed.checkpoint.storage import WriteResult
 from torch.futures import Future
 from typing_extensions import TypedDict
 
+from transher.devices import from_host
 from transher.errors import InputError
 from transher.files import (
     fill_from_safetensors,
@@ -85,8 +86,11 @@ def load_parts(run: Path, pointer: str, parts: Parts) -> None:
         path = folder / _file(number)
         _refuse_changed(path, said["files"].get(_file(number)))
         try:
-            # Straight into the tables: torch's own reader first has all of a file in memory, which doubles it.
-            fill_from_safetensors(path, {_key(number, key): tensor.numpy() for key, tensor in own.items()})
+            # Straight into the tables, or one tensor at a time to another device: torch's own reader first has all of a
+            # file in memory, which doubles it.
+            for key, tensor in own.items():
+                with from_host(tensor) as host:
+                    fill_from_safetensors(path, {_key(number, key): host.numpy()})
         except ValueError as error:
             fault = f"does not fit the recipe and the graph ({error})."
             raise InputError(fault, file=path, remedy="Take a copy of the run.") from None

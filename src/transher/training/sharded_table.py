@@ -1,7 +1,9 @@
 """Tables that are cut into parts, which lie with the workers: rows and gradients go by all_to_all.
 
 What a step asks of all tables travels together. A collective costs a worker some hundred microseconds of CPU time,
-however little it carries, so a step has three: the ids that it asks for, ahead of it; rows; gradients.
+however little it carries, so a step has three: the ids that it asks for, ahead of it; rows; gradients. Rows and
+gradients travel from device to device, wherever the tables lie. Ids are on the CPU, which has to know how much is to
+come; what a step needs of them on the device is copied there ahead of it.
 """
 
 from __future__ import annotations
@@ -19,35 +21,50 @@ from transher.training.table import Table
 from transher.workers import Workers
 
 Wanted = list[list[Tensor]]  # by owner, then by node of mine: ids, as positions in the owner's rows
-Moving = tuple[Tensor, Tensor]  # rows of a part (n,), and their gradient (n, width)
+Moving = tuple[Tensor, Tensor]  # rows of a part (n,), where it lies, and their gradient (n, width) on the device
 
 
 @dataclass(frozen=True)
 class Request:
-    """The rows that the workers need of a table in a step, as one of them sees it. Made ahead of the step."""
+    """The rows that the workers need of a table in a step, as one of them sees it. Made ahead of the step. Rows are
+    positions in those of their owner, and lie where the table does."""
 
-    wanted: Wanted
-    asked: list[list[Tensor]]  # by worker, then by its node: my rows, as positions in them
-    gathered: list[Tensor]  # by worker: all that it asks
+    wanted: list[list[int]]  # by owner, then by node of mine: how many rows
+    asked: list[list[int]]  # by worker, then by its node: how many of mine
+    own: list[Tensor]  # by node of mine: what it needs of my rows
+    gathered: list[Tensor]  # by worker: all that it asks, if it is another one
     gradients: TreeSum  # over all that is asked of me
+    moving: list[tuple[Tensor, slice]]  # by part of mine: its rows that move, and where the sum has them
 
     def outgoing(self, owner: int) -> int:
         """How many rows I need of a worker."""
-        return sum(map(len, self.wanted[owner]))
+        return sum(self.wanted[owner])
+
+    def incoming(self, worker: int) -> int:
+        """How many of my rows a worker needs."""
+        return sum(self.asked[worker])
 
 
 class ShardedTable:
     """`rows` rows in all. `parts` are the tables of this worker's own parts, views of `weight`, with an optimiser each,
-    whose every operation has the shape of a part: its bits do not depend on what else the worker has."""
+    whose every operation has the shape of a part: its bits do not depend on what else the worker has. `device` computes
+    with rows, as in Table."""
 
     def __init__(
-        self, weight: Tensor, rows: int, layout: Layout, workers: Workers, make: Callable[[Tensor], Table]
+        self,
+        weight: Tensor,
+        rows: int,
+        layout: Layout,
+        workers: Workers,
+        make: Callable[[Tensor], Table],
+        device: torch.device,
     ) -> None:
         self.rows, self.layout = rows, layout
-        self.weight = weight
+        self.weight, self.device = weight, device
         self.width = weight.shape[1]
         starts = bounds(rows, layout.parts)
         self._starts = [starts[layout.of(worker).start] for worker in range(layout.workers)] + [rows]
+        self._me = workers.index
         own = layout.of(workers.index)
         self._cuts = [start - starts[own.start] for start in starts[own.start : own.stop + 1]]
         self.parts = [make(weight[first:last]) for first, last in pairwise(self._cuts)]
@@ -62,21 +79,39 @@ class ShardedTable:
                 wanted[owner].append(ids[first:last] - self._starts[owner])
         return wanted
 
-    def request(self, wanted: Wanted, asked: list[list[Tensor]], nodes: Sequence[Node]) -> Request:
-        """nodes: of all that is asked, worker by worker."""
+    def request(self, wanted: Wanted, asked: Wanted, nodes: Sequence[Node]) -> Request:
+        """asked: by worker, then by its node, rows of mine. nodes: of all that is asked, worker by worker."""
         ids = [part for lists in asked for part in lists]
-        total = TreeSum(self.layout.parts, nodes, ids, max(1, len(self.weight)))
-        gathered = [_joined(lists) if lists else torch.empty(0, dtype=torch.int64) for lists in asked]
-        return Request(wanted, asked, gathered, total)
+        total = TreeSum(self.layout.parts, nodes, ids, max(1, len(self.weight)), self.device)
+        home, (moving,) = self.weight.device, total.ids
+        places = torch.searchsorted(moving, torch.tensor(self._cuts)).tolist()
+        nothing = torch.empty(0, dtype=torch.int64)
+        return Request(
+            wanted=[[len(part) for part in lists] for lists in wanted],
+            asked=[[len(part) for part in lists] for lists in asked],
+            own=[part.to(home) for part in wanted[self._me]],
+            gathered=[
+                (_joined(lists) if lists and worker != self._me else nothing).to(home)
+                for worker, lists in enumerate(asked)
+            ],
+            gradients=total,
+            moving=[
+                ((moving[first:last] - start).to(home), slice(first, last))
+                for start, (first, last) in zip(self._cuts, pairwise(places), strict=False)
+            ],
+        )
+
+    def take(self, ids: Tensor, into: Tensor) -> None:
+        """Rows of this worker's, ids (n,), into a tensor (n, width) of the device."""
+        if into.device == self.weight.device:
+            kernels.gather_rows(self.weight, ids, into)
+        else:
+            into.copy_(kernels.gather_rows(self.weight, ids))
 
     def moving(self, request: Request, gradients: Sequence[Tensor]) -> list[Moving]:
         """The gradients (n, width) of all that is asked, summed over all parts: for each part that this worker owns."""
-        (ids,), (total,) = request.gradients.ids, request.gradients(gradients)
-        places = torch.searchsorted(ids, torch.tensor(self._cuts)).tolist()
-        return [
-            (ids[first:last] - start, total[first:last])
-            for start, (first, last) in zip(self._cuts, pairwise(places), strict=False)
-        ]
+        (total,) = request.gradients(gradients)
+        return [(ids, total[rows]) for ids, rows in request.moving]
 
 
 @dataclass(frozen=True)
@@ -86,6 +121,11 @@ class ShardedTables:
     tables: tuple[ShardedTable, ShardedTable]  # entities and relations
     layout: Layout
     workers: Workers
+
+    @property
+    def device(self) -> torch.device:
+        """What computes with rows."""
+        return self.tables[0].device
 
     @property
     def parts(self) -> list[Table]:
@@ -142,15 +182,15 @@ class ShardedTables:
         me = self.workers.index
         both = list(zip(self.tables, requests, strict=True))
         sizes = [
-            0 if worker == me else sum(len(request.gathered[worker]) * table.width for table, request in both)
+            0 if worker == me else sum(request.incoming(worker) * table.width for table, request in both)
             for worker in range(self.workers.count)
         ]
-        leaving, place = torch.empty(sum(sizes)), 0
+        leaving, place = torch.empty(sum(sizes), device=self.device), 0
         for worker in range(self.workers.count):
             for table, request in both if worker != me else ():
                 ids = request.gathered[worker]
                 rows = leaving[place : place + len(ids) * table.width].view(len(ids), table.width)
-                kernels.gather_rows(table.weight, ids, rows)
+                table.take(ids, rows)
                 place += rows.numel()
         coming = [
             0 if owner == me else sum(request.outgoing(owner) * table.width for table, request in both)
@@ -159,8 +199,8 @@ class ShardedTables:
         came = self.workers.swap(leaving, sizes, coming)
         found = [
             [
-                torch.empty(sum(len(lists[node]) for lists in request.wanted), table.width)
-                for node in range(len(request.wanted[me]))
+                torch.empty(sum(counts[node] for counts in request.wanted), table.width, device=self.device)
+                for node in range(len(request.own))
             ]
             for table, request in both
         ]
@@ -168,12 +208,12 @@ class ShardedTables:
         place = 0
         for owner in range(self.workers.count):
             for number, (table, request) in enumerate(both):
-                for node, ids in enumerate(request.wanted[owner]):
+                for node, count in enumerate(request.wanted[owner]):
                     first = filled[number][node]
-                    filled[number][node] += len(ids)
-                    rows = found[number][node][first : first + len(ids)]
+                    filled[number][node] += count
+                    rows = found[number][node][first : first + count]
                     if owner == me:
-                        kernels.gather_rows(table.weight, ids, rows)
+                        table.take(request.own[node], rows)
                     else:
                         rows.copy_(came[place : place + rows.numel()].view(rows.shape))
                         place += rows.numel()
@@ -184,10 +224,10 @@ class ShardedTables:
     ) -> tuple[list[list[Moving]], Tensor]:
         """Of each table, the gradients (U, width) of this worker's nodes go to the owners of their rows; gives, for
         each part that this worker owns, the rows that move and their gradient, summed over all parts. And told:
-        float64 (n,), of one length everywhere → (workers, n)."""
+        float64 (n,) on the device, of one length everywhere → (workers, n)."""
         workers, me = self.workers, self.workers.index
         by_node = [
-            [gradient.split([len(lists[node]) for lists in request.wanted]) for node, gradient in enumerate(of_table)]
+            [gradient.split([counts[node] for counts in request.wanted]) for node, gradient in enumerate(of_table)]
             for request, of_table in zip(requests, gradients, strict=True)
         ]
         words = told.view(torch.float32)  # bits: they are only copied
@@ -200,10 +240,7 @@ class ShardedTables:
             0
             if worker == me
             else len(words)
-            + sum(
-                len(request.gathered[worker]) * table.width
-                for table, request in zip(self.tables, requests, strict=True)
-            )
+            + sum(request.incoming(worker) * table.width for table, request in zip(self.tables, requests, strict=True))
             for worker in range(workers.count)
         ]
         pieces = [piece for pieces in by_owner for piece in pieces]
@@ -216,9 +253,9 @@ class ShardedTables:
                 if worker == me:
                     parts[number] += [rows[me] for rows in by_node[number]]
                     continue
-                for ids in request.asked[worker]:
-                    end = place + len(ids) * table.width
-                    parts[number].append(message[place:end].view(len(ids), table.width))
+                for count in request.asked[worker]:
+                    end = place + count * table.width
+                    parts[number].append(message[place:end].view(count, table.width))
                     place = end
             if worker != me:
                 everything[worker].view(torch.float32).copy_(message[place:])

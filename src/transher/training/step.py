@@ -89,7 +89,7 @@ class TrainingStep(Step[Batch]):
         loss.backward()
         gradients = [torch.zeros_like(part) if part.grad is None else part.grad for part in rows]
         ids = [batch.entity_ids, batch.relation_ids]
-        penalty = translation_penalty(self, self.relations)
+        penalty = translation_penalty(self.settings, translation_norm(self, self.relations))
         ids[1], gradients[1] = with_translations(self, self.relations, ids[1], gradients[1])
         if self.free is not None:
             for place, free in enumerate(self.free):
@@ -150,11 +150,15 @@ def average_share(settings: TrainingSettings, step: int) -> float:
     return 1 - math.exp(-AVERAGE_EVERY / (settings.averaging * (step + 1)))
 
 
-def translation_penalty(step: Step[AnyBatch], table: Table) -> float:
-    """λ‖B‖²_F of the relations of a table, or of a part of one."""
-    weight = step.settings.translation_l2
-    translation = step.model.translation(table.weight) if weight else None
-    return 0.0 if translation is None else weight * float(torch.linalg.vector_norm(translation)) ** 2
+def translation_norm(step: Step[AnyBatch], table: Table) -> Tensor | None:
+    """‖B‖_F () of the relations of a table, or of a part of one, where λ‖B‖²_F counts."""
+    translation = step.model.translation(table.weight) if step.settings.translation_l2 else None
+    return None if translation is None else torch.linalg.vector_norm(translation)
+
+
+def translation_penalty(settings: TrainingSettings, norm: Tensor | float | None) -> float:
+    """λ‖B‖²_F."""
+    return 0.0 if norm is None else settings.translation_l2 * float(norm) ** 2
 
 
 def with_translations(step: Step[AnyBatch], table: Table, ids: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:

@@ -78,7 +78,7 @@ class Trainer:
             if settings.unit_entities:
                 kernels.unit_rows(entities, torch.arange(len(entities)))
         kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
-        self.place = devices.place(device, _table_bytes(self.model, len(entities), len(relations), recipe))
+        self.place = devices.place(device, table_bytes(self.model, len(entities), len(relations), recipe))
         home = self.place.home
         self.entities = kind(entities.to(home), averaged, settings.unit_entities, device)
         self.relations = kind(relations.to(home), averaged, device=device)
@@ -97,8 +97,10 @@ class Trainer:
         """Train to the end, or pause after step `until`, which changes nothing of what comes after it. Raises
         `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""
         watcher = watcher or Watcher()
-        if self.place.device.type != "cpu":
-            watcher.noticed(f"{self.place.why}.")
+        on_cpu = self.place.device.type == "cpu"
+        why = devices.unused(self.recipe.training.device) if on_cpu else f"{self.place.why}."
+        if why:
+            watcher.noticed(why)
         settings, validation = self.recipe.training, self.recipe.validation
         history = self._open_history()
         started, before = time.monotonic(), self.progress.seconds
@@ -281,7 +283,7 @@ class Trainer:
                 table.average = tensors.get(f"{name}.average", table.average).to(home)
 
 
-def _table_bytes(model: Model, entities: int, relations: int, recipe: Recipe) -> int:
+def table_bytes(model: Model, entities: int, relations: int, recipe: Recipe) -> int:
     """Of both tables, with what the optimiser and an average take."""
     kind, averaged = TABLES[recipe.training.optimizer], recipe.training.averaging > 0
     sizes = (entities, model.entity_width), (relations, model.relation_width)
@@ -299,7 +301,7 @@ def _refuse_beyond_memory(model: Model, entities: int, relations: int, recipe: R
     if not hasattr(os, "sysconf"):  # Windows refuses what it cannot give
         return
     needed, there = (
-        _table_bytes(model, entities, relations, recipe) + 4 * batch,
+        table_bytes(model, entities, relations, recipe) + 4 * batch,
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
     )
     if needed > there:

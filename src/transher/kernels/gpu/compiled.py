@@ -38,10 +38,12 @@ class Compiled:
     wide: tuple[Mapping[str, int], int] | None = None
 
     def __call__(self, grid: tuple[int, ...], *arguments: Any) -> None:
-        """Launch as many programs as the grid says: none where it is empty."""
+        """Launch as many programs as the grid says, none where it is empty, where the first argument lies: Triton
+        itself takes the thread's present GPU, which in a new thread is the first one."""
         if all(grid):
             here = self.on(_WARP_SIZE)
-            here.function[grid](*arguments, **here.constants, num_warps=here.warps)
+            with torch.cuda.device_of(arguments[0]):
+                here.function[grid](*arguments, **here.constants, num_warps=here.warps)
 
     def on(self, warp_size: int) -> Compiled:
         """The kernel for warps of this size."""

@@ -15,12 +15,13 @@ _FACTOR_0, _FACTOR_1 = tl.constexpr(0xD2E7470EE14C6C93), tl.constexpr(0xCA5A8263
 _GROWTH_0, _GROWTH_1 = tl.constexpr(0x9E3779B97F4A7C15), tl.constexpr(0xBB67AE8584CAA73B)
 
 
-@triton.jit
-def _philox(out, key_0, key_1, counter, n, BLOCK: tl.constexpr):
-    """out (n, 4): the words of the counters (1, 0, 0, counter), (2, 0, 0, counter), …"""
+# A number that is 1 would otherwise become a constant, which has no type to convert, and others would be compiled anew.
+@triton.jit(do_not_specialize=["key_0", "key_1", "part", "counter"])
+def _philox(out, key_0, key_1, part, counter, n, BLOCK: tl.constexpr):
+    """out (n, 4): the words of the counters (1, 0, part, counter), (2, 0, part, counter), …"""
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     zero = tl.zeros([BLOCK], tl.uint64)
-    a, b, c, d = (place + 1).to(tl.uint64), zero, zero, zero + counter.to(tl.uint64)
+    a, b, c, d = (place + 1).to(tl.uint64), zero, zero + part.to(tl.uint64), zero + counter.to(tl.uint64)
     k0, k1 = zero + key_0.to(tl.uint64), zero + key_1.to(tl.uint64)
     factor_0, factor_1 = tl.full([BLOCK], _FACTOR_0, tl.uint64), tl.full([BLOCK], _FACTOR_1, tl.uint64)
     for _ in tl.static_range(10):
@@ -35,11 +36,11 @@ def _philox(out, key_0, key_1, counter, n, BLOCK: tl.constexpr):
     tl.store(out + 3, d.to(tl.int64, bitcast=True), mask=place < n)
 
 
-_TYPES = {"out": "*i64", "key_0": "i64", "key_1": "i64", "counter": "i64", "n": "i32"}
+_TYPES = {"out": "*i64", "key_0": "i64", "key_1": "i64", "part": "i64", "counter": "i64", "n": "i32"}
 PHILOX = Compiled(_philox, _TYPES, {"BLOCK": 256}, 4)
 
 
-def philox(key: tuple[int, int], counter: int, out: Tensor) -> None:
+def philox(key: tuple[int, int], counter: tuple[int, int], out: Tensor) -> None:
     """As in `interface`; out has a multiple of four places."""
     n = out.numel() // 4
-    PHILOX((PHILOX.blocks(n, "BLOCK"),), out, *key, counter, n)
+    PHILOX((PHILOX.blocks(n, "BLOCK"),), out, *key, *counter, n)
