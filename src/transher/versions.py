@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
+@cache
 def version_of(package: str) -> str:
     """The installed version of a package; of none, as of a checkout that is only on the path, "unknown"."""
     try:

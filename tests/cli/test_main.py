@@ -98,6 +98,21 @@ def test_a_size_that_no_machine_has_is_refused_before_anything_is_made(tmp_path:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("setting", ["model.gamma=inf", "model.gamma=nan", "training.lr=1e400", "training.n3=inf"])
+def test_a_setting_that_is_not_finite_is_refused(tmp_path: Path, setting: str) -> None:
+    result = call("train", "world", "--out", tmp_path / "run", "--model", "transher", "--set", setting)
+    assert result.exit_code == 2
+    assert setting.partition("=")[0] in result.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_recipe_is_read_whatever_the_case_of_its_ending(tmp_path: Path) -> None:
+    (tmp_path / "RECIPE.TOML").write_text("[model]\nk = -3\n")
+    result = call("train", "world", "--out", tmp_path / "run", "--recipe", tmp_path / "RECIPE.TOML")
+    assert "RECIPE.TOML" in result.stderr
+    assert "model.k = -3" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [

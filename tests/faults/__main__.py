@@ -51,20 +51,26 @@ def main() -> None:
     parser.add_argument("works", nargs="*", default=[*WORKS], metavar="WORK", help=", ".join(WORKS))
     chosen = parser.parse_args()
     start = time.monotonic()
+    found: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         given = Given(Path(folder))
         _ = given.run, given.other
-        found = {}
         for name in chosen.works:
             found[name] = through(WORKS[name], given, chosen.every)
             print(name, found[name], flush=True)
-    totals = sum((Counter(found[name][fault]) for name in found for fault in FAULTS), Counter())
+            totals = record(found, chosen.every, time.monotonic() - start)
+    raise SystemExit(bool(totals["wrong"] or totals["stuck"]))
+
+
+def record(found: dict[str, dict[str, Any]], every: int, seconds: float) -> Counter[str]:
+    """Write what was found so far, and give its totals: a run that is stopped has counted the works before."""
+    totals = sum((Counter(found[name][fault]) for name in found for fault in FAULTS), Counter[str]())
     result = {
-        "every": chosen.every, "faults": totals.total(), "outcomes": dict(sorted(totals.items())), "works": found,
-        "seconds": round(time.monotonic() - start), "machine": machine(), "commit": commit(),
+        "every": every, "faults": totals.total(), "outcomes": dict(sorted(totals.items())), "works": found,
+        "not_run": sorted(set(WORKS) - set(found)), "seconds": round(seconds), "machine": machine(), "commit": commit(),
     }  # fmt: skip
     RESULTS.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    raise SystemExit(bool(totals["wrong"] or totals["stuck"]))
+    return totals
 
 
 if __name__ == "__main__":

@@ -8,13 +8,14 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Literal
 from unittest.mock import patch
 
 import optuna
 import torch
+from optuna.storages._rdb.storage import _VersionManager
 from optuna.trial import TrialState
 from tests.faults.disk import Fault, Killed, disk, operations
 from tests.runs.test_update import NEW, towns
@@ -97,10 +98,8 @@ def same_parts(found: Path, whole: Path) -> None:
 def same_search(found: Path, whole: Path) -> None:
     """Trials with the values that the same settings have elsewhere, none of them still under way; as many as were asked
     for; and the best of them as a recipe."""
-    mine, theirs = (
-        optuna.load_study(study_name=None, storage=f"sqlite:///{folder / DATABASE}") for folder in (found, whole)
-    )
-    finished = {trial.params["training.lr"]: trial.value for trial in theirs.trials}
+    mine = optuna.load_study(study_name=None, storage=f"sqlite:///{found / DATABASE}")
+    finished = _values(whole)
     states = [trial.state for trial in mine.trials]
     assert states.count(TrialState.COMPLETE) >= len(finished)
     assert set(states) <= {TrialState.COMPLETE, TrialState.FAIL}
@@ -108,6 +107,13 @@ def same_search(found: Path, whole: Path) -> None:
         assert trial.value == finished[trial.params["training.lr"]]
     assert Recipe.load(found / BEST_FILE) == outcome(mine, SEARCHED).recipe
     assert {path.name for path in found.iterdir()} == {path.name for path in whole.iterdir()}
+
+
+@cache
+def _values(whole: Path) -> dict[float, float | None]:
+    """What each setting reached in a search that nothing disturbed."""
+    study = optuna.load_study(study_name=None, storage=f"sqlite:///{whole / DATABASE}")
+    return {trial.params["training.lr"]: trial.value for trial in study.trials}
 
 
 def complete(given: Given, out: Path) -> None:
@@ -157,8 +163,13 @@ def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def quickly() -> Iterator[None]:
     """For one work at a time. There is no power cut here: an order to flush counts, and is not waited for. TensorBoard,
-    which writes from a thread of its own, is left out. A completion saves its state after every step."""
+    which writes from a thread of its own, is left out. A completion saves its state after every step. Which version of
+    its tables Optuna has is asked once, and the collection after a kill looks at nothing that was there before."""
     with ExitStack() as changes:
+        gc.freeze()
+        changes.callback(gc.unfreeze)
+        versions = _VersionManager, "get_head_version"
+        changes.enter_context(patch.object(*versions, remembered(getattr(*versions))))
         for place, name in ((judging, "fit_judge"), (fitting, "fit_weights"), (updating, "place")):
             changes.enter_context(patch.object(place, name, remembered(getattr(place, name))))
         changes.enter_context(patch.object(os, "fsync", lambda _: None))

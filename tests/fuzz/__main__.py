@@ -37,12 +37,16 @@ def main() -> None:
                 found[told.split(":")[0] if told.startswith(("crash", "hang")) else "wrong" if told else "well"] += 1
                 if told:
                     print(*case, told, flush=True)
+            record(count, found, by_kind, time.monotonic() - start)  # a run that is stopped has counted these
+    raise SystemExit(found["well"] != count)
+
+
+def record(asked: int, found: Counter[str], by_kind: Counter[str], seconds: float) -> None:
     result = {
-        "inputs": count, "outcomes": dict(found), "by_kind": dict(by_kind),
-        "seconds": round(time.monotonic() - start), "machine": machine(), "commit": commit(),
+        "asked": asked, "inputs": found.total(), "outcomes": dict(sorted(found.items())), "by_kind": dict(by_kind),
+        "seconds": round(seconds), "machine": machine(), "commit": commit(),
     }  # fmt: skip
     RESULTS.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    raise SystemExit(found["well"] != count)
 
 
 if __name__ == "__main__":

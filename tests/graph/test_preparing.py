@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import random
 from pathlib import Path
 
@@ -45,7 +46,9 @@ def test_every_format_gives_the_same_graph(tmp_path: Path) -> None:
     lines = [f"<{h}> <{r}> <{t}> .\n" for h, r, t in TRIPLES]
     (tmp_path / "graph.nt").write_text("".join(lines) + '<e1> <label> "a literal" .\n# a comment\n')
     write_tsv(tmp_path / "graph.tsv", TRIPLES)
-    for ending in ("tsv", "csv", "parquet", "nt"):
+    (tmp_path / "graph.TSV.GZ").write_bytes(gzip.compress((tmp_path / "graph.tsv").read_bytes()))
+    (tmp_path / "graph.Csv").write_bytes((tmp_path / "graph.csv").read_bytes())
+    for ending in ("tsv", "csv", "parquet", "nt", "TSV.GZ", "Csv"):
         prepare([tmp_path / f"graph.{ending}"], tmp_path / ending)
         assert spelled(tmp_path / ending) == set(TRIPLES)
         assert load_graph(tmp_path / ending).equals(load_graph(tmp_path / "tsv"))
@@ -94,8 +97,22 @@ def test_what_cannot_be_prepared_is_told(tmp_path: Path) -> None:
     (tmp_path / "graph.xyz").write_text("")
     with pytest.raises(InputError, match="kind"):
         prepare([tmp_path / "graph.xyz"], tmp_path / "out")
+    with pytest.raises(InputError, match="kind"):
+        prepare([write_tsv(tmp_path / "graph.tsv.bz2", TRIPLES)], tmp_path / "out")
+    (tmp_path / "short.tsv").write_text("a\tr\tb\na\tr\n")
+    with pytest.raises(InputError, match="cannot be read") as told:
+        prepare([tmp_path / "short.tsv"], tmp_path / "short")
+    assert "\n" not in str(told.value)
     with pytest.raises(UsageError, match="memory"):
         prepare([write_tsv(tmp_path / "a.tsv", TRIPLES)], tmp_path / "out", memory="lots")
     prepare([tmp_path / "a.tsv"], tmp_path / "out")
     with pytest.raises(UsageError, match="already"):
         prepare([tmp_path / "a.tsv"], tmp_path / "out")
+
+
+@pytest.mark.parametrize("length", [3_000_000, 40_000_000])  # DuckDB refuses the one, and would leave out the other
+def test_no_line_is_left_out_because_it_is_long(tmp_path: Path, length: int) -> None:
+    rows = "".join("\t".join(triple) + "\n" for triple in TRIPLES)
+    (tmp_path / "long.tsv").write_text(rows + "a\tr\t" + "x" * length)
+    with pytest.raises(InputError, match="longer than"):
+        prepare([tmp_path / "long.tsv"], tmp_path / "out")

@@ -110,21 +110,27 @@ def main() -> None:
     found: dict[str, dict[str, Any]] = {}
     for sanitizer in parser.parse_args().sanitizers:
         source = build(sanitizer)
-        names = backends(sanitizer, source)
-        found[sanitizer] = {"kernels, every back end": run(sanitizer, source, "", KERNELS)}
-        for name in dict.fromkeys(names):
-            training = tuple(f"tests/training/{test}" for test in TRAINING)
-            found[sanitizer][f"training, {name}"] = run(sanitizer, source, name, training)
-        print(sanitizer, json.dumps(found[sanitizer], indent=2), flush=True)
+        runs: dict[str, tuple[str, tuple[str, ...]]] = {"kernels, every back end": ("", KERNELS)}
+        for name in dict.fromkeys(backends(sanitizer, source)):
+            runs[f"training, {name}"] = name, tuple(f"tests/training/{test}" for test in TRAINING)
+        for title, (backend, tests) in runs.items():
+            found.setdefault(sanitizer, {})[title] = run(sanitizer, source, backend, tests)
+            print(sanitizer, title, found[sanitizer][title], flush=True)
+            result = record(found)
+    raise SystemExit(bool(result["reports"] or result["failed"]))
+
+
+def record(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Write what was found so far: a run that is stopped has counted what ran before."""
     compiler = subprocess.run([os.environ.get("CXX", "g++"), "--version"], capture_output=True, text=True, check=True)
     result = {
         "reports": sum(one["reports"] for runs in found.values() for one in runs.values()),
         "failed": sum(one["exit_code"] != 0 for runs in found.values() for one in runs.values()),
-        "sanitizers": found, "threads": int(THREADS), "compiler": compiler.stdout.splitlines()[0],
-        "machine": machine(), "commit": commit(),
+        "sanitizers": found, "not_run": sorted(set(SANITIZERS) - set(found)), "threads": int(THREADS),
+        "compiler": compiler.stdout.splitlines()[0], "machine": machine(), "commit": commit(),
     }  # fmt: skip
     RESULTS.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
-    raise SystemExit(bool(result["reports"] or result["failed"]))
+    return result
 
 
 if __name__ == "__main__":

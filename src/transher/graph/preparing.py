@@ -26,16 +26,19 @@ from transher.errors import InputError, UsageError
 from transher.files import write_json, writing
 from transher.graph.graph import SPLITS
 from transher.graph.prepared import PREPARED_FILE, Prepared, bounds, part_file
+from transher.graph.streams import PACKINGS, ending, source_of
 
 if TYPE_CHECKING:
     import duckdb
 
 Progress = Callable[[int, int], None]
 _WORK = ".work"  # until the folder is whole
+_CHUNK = 1 << 20  # bytes that are looked at at a time
 _PART = 4_000_000  # triples that are sorted at a time
 _LIMIT = 0.8  # of the memory that is given is DuckDB's; the rest is Python's, and what DuckDB takes beyond its limit
 _LITTLE = 2.0  # GB: below, one thread, since each has buffers of its own
 _ENDINGS = {".tsv": "tsv", ".txt": "tsv", ".csv": "csv", ".parquet": "parquet", ".nt": "nt"}
+_UNPACKED = (".gz", ".zst")  # by DuckDB
 _HEADS = "select head as word from spelled"
 _TERM = r"(?:<([^>]*)>|(_:\S+))"  # an IRI or a blank node
 _TRIPLE = rf"^\s*{_TERM}\s+<([^>]*)>\s+{_TERM}\s*\."
@@ -115,10 +118,11 @@ class _Preparation:
         self.database.execute("create or replace table spelled (head text, relation text, tail text, split tinyint)")
         for path in self.sources:
             split = next((n for n, name in enumerate(SPLITS) if path.name.lower().startswith(name)), 0)
+            _refuse_long_lines(path)
             try:
                 self.database.execute(f"insert into spelled select *, {split} from ({_select(path)})")
             except Exception as error:  # DuckDB's errors have a base class that is known only where it is installed
-                raise InputError(f"cannot be read: {error}", file=path) from None
+                raise InputError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
         bad = "head is null or relation is null or tail is null or head = '' or relation = '' or tail = ''"
         (missing,) = self._one(f"select count(*) from spelled where {bad}")
         if missing:
@@ -268,8 +272,16 @@ def _sources(files: Sequence[str | Path]) -> list[Path]:
 
 
 def _kind(path: Path) -> str | None:
-    name = path.name.removesuffix(".gz").removesuffix(".zst")
-    return _ENDINGS.get(Path(name).suffix)
+    packed = path.suffix.lower() in PACKINGS
+    return None if packed and path.suffix.lower() not in _UNPACKED else _ENDINGS.get(ending(path))
+
+
+def _refuse_long_lines(path: Path) -> None:
+    """DuckDB leaves out a line that is longer than its buffer, and says nothing."""
+    if _kind(path) != "parquet":
+        with source_of(path).open() as stream:
+            while stream.read(_CHUNK):
+                pass
 
 
 def _select(path: Path) -> str:

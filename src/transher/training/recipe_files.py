@@ -23,7 +23,7 @@ def recipe_names() -> list[str]:
 def recipe_text(name_or_file: str | Path) -> tuple[str, str]:
     """The TOML of a recipe, by the name of a shipped one or by its file, and where it comes from."""
     path = Path(name_or_file)
-    if path.suffix == ".toml":
+    if path.suffix.lower() == ".toml":
         if not path.is_file():
             raise InputError("there is no such recipe file.", file=path)
         if path.stat().st_size > _LARGEST:

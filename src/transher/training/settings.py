@@ -12,7 +12,7 @@ from transher.models.catalogue import DEFAULT_MODEL, build_model, model_class, o
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", validate_assignment=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class ModelSettings(Section):
