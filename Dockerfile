@@ -1,8 +1,8 @@
 # The server: docker build -t transher . && docker run -p 8085:8085 -e TRANSHER_TOKEN=... -v "$PWD/my_run:/runs/my_run:ro" transher
 FROM python:3.11-slim-bookworm AS build
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
-# The index of torch's builds for CPUs, if you have one: a fraction of the size of those for GPUs.
-ARG TORCH_INDEX=
+# Where torch's builds for CPUs are: a fraction of the size of those for GPUs, which pip takes where this index has none.
+ARG TORCH_INDEX=https://download.pytorch.org/whl/cpu
 RUN python -m venv /opt/transher
 ENV PATH=/opt/transher/bin:$PATH PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /source

@@ -15,17 +15,16 @@ demo: $(VENV)/.installed  ## train on the embedded graph and answer some questio
 	rm -rf runs/demo
 	$(BIN)/transher train world --out runs/demo
 	@echo
-	@echo "This graph of the world is nearly complete. What training lacked is what was held out of it, for the test."
-	@echo "Three held-out facts are found again: training never saw where Lima lies, what Venezuela speaks, how Slovakia pays."
-	@echo "(known: the graph has the answer.)"
+	@echo "The graph is nearly complete, so these questions ask for facts that were held out of training for the test: the country"
+	@echo "of Lima, the language of Venezuela, the currency of Slovakia. (known: the graph has the answer, in training or held out.)"
 	@echo
 	$(BIN)/transher predict runs/demo --head Lima --relation located_in --top 3
 	$(BIN)/transher predict runs/demo --head Venezuela --relation speaks --top 3
 	$(BIN)/transher predict runs/demo --head Slovakia --relation uses_currency --top 3
-	@echo "Nothing is missing here: all neighbours of Germany are known, so every further one is improbable."
+	@echo "The graph has all neighbours of Germany, so any other one is improbable:"
 	@echo
 	$(BIN)/transher predict runs/demo --head Germany --relation borders --top 4 --known hide
-	@echo "Why: Switzerland does not use the euro, although its neighbours do."
+	@echo "Most of Switzerland's neighbours use the euro. Why is it improbable that Switzerland does?"
 	@echo
 	$(BIN)/transher explain runs/demo --head Switzerland --relation uses_currency --tail 'Euro (EUR)' --limit 3
 
@@ -76,7 +75,7 @@ bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three mi
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
 bench-gpu: $(VENV)/.measuring  ## the training step and ranking on this machine's GPU, against the same others; writes results/gpu-*.json
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
 	$(BIN)/python -m benchmarks.gpu $(BENCH)
 
 growth: $(VENV)/.measuring  ## the whole way on a graph of 2.5 million entities; needs 10 GB of memory
@@ -100,16 +99,21 @@ soak: $(VENV)/.developing  ## a server under load for ten minutes; results/soak.
 lock:  ## write the lock files anew from constraints.txt
 	$(BIN)/python scripts/make_lock.py
 
+# With hashes, pip prefers an index's files to those of PIP_FIND_LINKS, so a build of torch for CPUs has to be asked for by its name.
+CPU_TORCH = $(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-cpu.lock >/dev/null 2>&1 || true
+
 # The lock's files first, each with its hash; then this package, and what torch's build for GPUs needs besides.
-$(VENV)/.installed: $(SOURCES) requirements.lock
+$(VENV)/.installed: $(SOURCES) requirements.lock requirements-cpu.lock
 	$(PYTHON) -m venv $(VENV)
+	$(CPU_TORCH)
 	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements.lock
 	$(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt .
 	touch $@
 
 # After `make dev` the environment follows the sources by itself.
-$(VENV)/.developing: $(SOURCES) requirements-dev.lock
+$(VENV)/.developing: $(SOURCES) requirements-dev.lock requirements-cpu.lock
 	$(PYTHON) -m venv $(VENV)
+	$(CPU_TORCH)
 	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
 	[ -e $(VENV)/.editable ] || $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'
 	touch $@ $(VENV)/.installed

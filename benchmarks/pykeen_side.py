@@ -11,9 +11,10 @@ from transher.graph.graph import Graph
 
 
 class PyKeen:
-    """PairRE of dimension k on the graph, with PyKEEN's defaults for it: self-adversarial loss, Adam over all rows."""
+    """PairRE of dimension k on the graph, on a device, with PyKEEN's defaults for it: self-adversarial loss, Adam over
+    all rows."""
 
-    def __init__(self, graph: Graph, k: int) -> None:
+    def __init__(self, graph: Graph, k: int, device: torch.device) -> None:
         logging.getLogger("pykeen").setLevel(logging.ERROR)
         from pykeen.models import PairRE
         from pykeen.triples import CoreTriplesFactory
@@ -21,7 +22,7 @@ class PyKeen:
         self._factory_class = CoreTriplesFactory
         self.graph = graph
         self.factory = self._factory(graph.train)
-        self.model = PairRE(triples_factory=self.factory, embedding_dim=k, random_seed=0)
+        self.model = PairRE(triples_factory=self.factory, embedding_dim=k, random_seed=0).to(device)
 
     def _factory(self, triples: Any) -> Any:
         return self._factory_class(

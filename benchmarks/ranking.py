@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from benchmarks.graphs import graph_like, trained
 from benchmarks.pykeen_side import PyKeen
@@ -96,7 +97,7 @@ def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Setting
 def _pykeen(graph: Graph, k: int, count: int, settings: Settings) -> dict[str, Any]:
     """PyKEEN's evaluator on a sample of test triples, twice, if there is time for it."""
     try:
-        evaluate = PyKeen(graph, k).ranking(count, PYKEEN_BATCH)
+        evaluate = PyKeen(graph, k, torch.device("cpu")).ranking(count, PYKEEN_BATCH)
         times: list[float] = []
         for _ in range(2):
             if times and times[0] > settings.left - 30:

@@ -43,7 +43,7 @@ def render(name: str, results: Results) -> str:
     part, renderer = TABLES[name]
     if part not in results or "failed" in results[part]:
         return "Not measured yet.\n"
-    return renderer(results) + "\n\n" + _source(results[part]["measured"], part) + "\n"
+    return renderer(results) + "\n\n" + _source(results[part], part) + "\n"
 
 
 def rewrite(path: Path, results: Results) -> bool:
@@ -326,13 +326,14 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 }
 
 
-def _source(measured: dict[str, Any], part: str) -> str:
-    machine = measured["machine"]
+def _source(found: dict[str, Any], part: str) -> str:
+    measured, machine = found["measured"], found["measured"]["machine"]
+    triton = f", Triton {found['triton']}" if "triton" in found else ""
     commands = {"growth": "make growth", "thinning": "make thinning", "gpu-code": "python -m benchmarks.gpu --compile"}
     command = commands.get(part, "make bench")
     return (
         f"`{command}`, {measured['date']}, commit {measured['commit']}: {machine['processor']}, {machine['cores']} "
-        f"cores, {machine['memory_gb']:.0f} GB, torch {machine['versions']['torch']}; load average "
+        f"cores, {machine['memory_gb']:.0f} GB, torch {machine['versions']['torch']}{triton}; load average "
         f"{measured['load'][0]} before, {measured['load_after'][0]} after."
     )
 

@@ -36,6 +36,8 @@ def take(browser: Any, address: str, name: str) -> Path:
     page.goto(f"{address}/#/{view}")
     page.get_by_role("heading", level=1).wait_for()
     page.wait_for_selector("[aria-busy]", state="detached")
+    if page.get_by_role("alert").count():
+        sys.exit(f"{view}: {page.get_by_role('alert').first.inner_text()}")
     if opened:
         page.locator(".fact-line .value").first.click()
         page.locator(".evidence h4").first.wait_for()

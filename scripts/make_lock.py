@@ -1,7 +1,7 @@
 """Write the lock files: versions of constraints.txt with the SHA-256 of each of their files, as the package index has
-them. requirements.lock has what it takes to build, use and serve, requirements-dev.lock all but the GPU. Files in the
-folders of PIP_FIND_LINKS count too: a build of torch for CPUs, for instance. What needs what is read from the
-environment that this runs in:
+them. requirements.lock has what it takes to build, use and serve, requirements-dev.lock all but the GPU. A build of
+torch for CPUs in a folder of PIP_FIND_LINKS has a lock of its own, requirements-cpu.lock. What needs what is read from
+the environment that this runs in:
 
     make lock
 """
@@ -25,6 +25,7 @@ from pip._vendor.packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 CONSTRAINTS, LOCK, DEV_LOCK = ROOT / "constraints.txt", ROOT / "requirements.lock", ROOT / "requirements-dev.lock"
+CPU_LOCK = ROOT / "requirements-cpu.lock"
 HEAD = (
     "# Made by scripts/make_lock.py from constraints.txt: with --require-hashes, pip takes no other file than these.\n"
 )
@@ -95,6 +96,9 @@ def main() -> None:
     used = {*BUILD, *needed("transher"), *needed("transher", EXTRA)}.union(*map(needed, BUILD))
     write(LOCK, {name: own for name, own in found.items() if canonical(name) in used}, versions)
     write(DEV_LOCK, {name: own for name, own in found.items() if name != GPU}, versions)
+    builds = {hashlib.sha256(path.read_bytes()).hexdigest() for path in local_files("torch", f"{versions['torch']}+cpu")}
+    if builds:
+        write(CPU_LOCK, {"torch": builds}, {"torch": f"{versions['torch']}+cpu"})
 
 
 def write(path: Path, found: dict[str, set[str]], versions: dict[str, str]) -> None:

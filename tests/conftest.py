@@ -23,6 +23,10 @@ settings.register_profile("patient", deadline=None)
 settings.register_profile("nightly", deadline=None, max_examples=3000)
 settings.load_profile("patient")
 
+# A test that takes its device from this list also runs on a real GPU, where there is one: `pytest -m cuda`.
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+CPU_AND_GPU = ["cpu", pytest.param("cuda", marks=[pytest.mark.cuda, needs_gpu])]
+
 
 def make_graph(
     train: Sequence[tuple[int, int, int]] | NDArray[Any],

@@ -12,7 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "transher"
 
 # From the ground up. What stands on one line does not import its neighbours, but for the ground itself.
 LEVELS = (
-    {"errors", "files", "deadline", "devices", "versions", "extensions"},
+    {"errors", "files", "deadline", "devices", "versions", "extensions", "visible"},
     {"graph", "kernels"},
     {"scorer", "workers"},
     {"models", "rules"},

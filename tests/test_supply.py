@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parent.parent
 _OWN = {"transher", "pip", "setuptools", "wheel"}  # this package, and what a new environment begins with
@@ -35,9 +36,10 @@ def test_everything_installed_is_pinned() -> None:
     assert not loose, "add them to constraints.txt and run: make lock"
 
 
-@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock", "requirements-cpu.lock"])
 def test_every_pin_of_a_lock_has_hashes(lock: str) -> None:
-    assert pinned(lock).items() <= pinned("constraints.txt").items()
+    released = {name: version.partition("+")[0] for name, version in pinned(lock).items()}
+    assert released.items() <= pinned("constraints.txt").items()
     entries = re.split(r"^(?=[A-Za-z0-9])", (ROOT / lock).read_text("utf-8"), flags=re.MULTILINE)[1:]
     assert len(entries) == len(pinned(lock))
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
@@ -46,6 +48,14 @@ def test_every_pin_of_a_lock_has_hashes(lock: str) -> None:
 def test_the_full_lock_has_every_pin_but_for_gpus() -> None:
     missing = pinned("constraints.txt").keys() - pinned("requirements-dev.lock").keys()
     assert missing == {"triton"}
+
+
+def test_the_pinned_triton_is_the_one_that_torch_for_gpus_wants() -> None:
+    wanted = [Requirement(line) for line in importlib.metadata.requires("torch") or ()]
+    asked = [requirement.specifier for requirement in wanted if requirement.name == "triton"]
+    if not asked:
+        pytest.skip("this torch is built without Triton")
+    assert all(specifier.contains(pinned("constraints.txt")["triton"]) for specifier in asked)
 
 
 def test_the_image_runs_as_a_user_of_its_own_and_looks_after_its_health() -> None:

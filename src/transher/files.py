@@ -100,6 +100,14 @@ def alone(path: Path, what: str) -> Iterator[None]:
             path.unlink(missing_ok=True)
 
 
+def wait_for_lock(file: BinaryIO) -> None:
+    """Wait until no other process holds the lock of a file, and hold it until the file is closed. Where the system has
+    no such locks (Windows), there is none."""
+    if os.name == "posix":
+        locks = import_module("fcntl")
+        locks.flock(file, locks.LOCK_EX)
+
+
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
     """For one process at a time that writes the file or folder `path`. The lock lies beside `path`, which need not be

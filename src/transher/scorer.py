@@ -54,6 +54,11 @@ class Scorer(ABC):
         they follow paths."""
         return True
 
+    @property
+    def dense_part(self) -> Scorer | None:
+        """What of it is dense: itself, or its dense members as a blend of their own; None without any."""
+        return self if self.dense else None
+
     @abstractmethod
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         """Scores (B, N) of B queries against the candidates (N,), which are all entities unless given. The caller may

@@ -111,7 +111,8 @@ def test_a_quick_look_keeps_what_is_best(world: tuple[Graph, Noisy, Triples], ju
     triples = np.concatenate([missing, graph.test])
     log_odds = judge.log_odds(triples)
     least = float(np.sort(log_odds)[-20])
-    scores = [levels.score(triples) for levels in judge.describer.dense]
+    assert judge.describer.levels is not None
+    scores = judge.describer.levels.score(triples)
     kept = judge.promising(triples, scores, least, len(triples))
     assert set(np.flatnonzero(log_odds >= least).tolist()) <= set(kept.tolist())
     assert len(judge.promising(triples, scores, -np.inf, 5)) == 5
@@ -155,6 +156,7 @@ def test_a_stored_judge_says_the_same_to_the_bit(
     graph, scorer, missing = world
     save_judge(tmp_path, judge)
     again = load_judge(tmp_path, scorer, graph, None)
+    assert again is not None
     assert np.array_equal(again.log_odds(missing), judge.log_odds(missing))
 
 

@@ -5,6 +5,7 @@ import pytest
 from tests.answering.towns import LIVES_IN, towns
 
 from transher.answering import levels as levels_module
+from transher.answering.features import Describer
 from transher.answering.fitting import _survey, describe
 from transher.answering.levels import PLACES, WIDTH, Levels
 from transher.graph.ends import Ends
@@ -20,11 +21,16 @@ def _expected(head: int) -> list[float]:
     return [*levels, float(scores[known].mean()) if len(known) else np.nan]
 
 
+def levels_of(describer: Describer) -> Levels:
+    assert describer.levels is not None
+    return describer.levels
+
+
 def test_kept_and_computed_levels_are_those_of_the_candidates_that_fit_and_were_not_trained_on() -> None:
     graph, scorer, _ = towns()
     heads = np.array([0, 17, 599])
     describer = describe(scorer, graph, None)
-    kept = describer.dense[0]
+    kept = levels_of(describer)
     _survey(kept, describer, None)
     computed = Levels(scorer, graph.trained, Ends(graph.trained))
     for place, head in enumerate(heads.tolist()):
@@ -36,23 +42,23 @@ def test_kept_and_computed_levels_are_those_of_the_candidates_that_fit_and_were_
 def test_the_levels_of_tails_are_among_heads() -> None:
     graph, scorer, _ = towns()
     describer = describe(scorer, graph, None)
-    _survey(describer.dense[0], describer, None)
+    _survey(levels_of(describer), describer, None)
     town = 605
     heads = Ends(graph.trained).fitting(LIVES_IN)
     known = graph.train[(graph.train[:, 2] == town) & (graph.train[:, 1] == LIVES_IN), 0]
     best = np.sort(scorer.table[LIVES_IN, np.setdiff1d(heads, known), town].numpy())[::-1]
-    found = describer.dense[0].of(np.array([LIVES_IN + 3]), np.array([town]))[0]
+    found = levels_of(describer).of(np.array([LIVES_IN + 3]), np.array([town]))[0]
     assert found[: len(PLACES)].tolist() == pytest.approx(best[PLACES - 1].tolist(), rel=1e-5)
 
 
 def test_blocks_of_heads_give_the_same_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     graph, scorer, _ = towns()
     whole = describe(scorer, graph, None)
-    pairs, _ = _survey(whole.dense[0], whole, None)
+    pairs, _ = _survey(levels_of(whole), whole, None)
     monkeypatch.setattr(levels_module, "_SCORES", 100)
     parts = describe(scorer, graph, None)
-    again, _ = _survey(parts.dense[0], parts, None)
-    assert np.array_equal(whole.dense[0].values, parts.dense[0].values, equal_nan=True)
+    again, _ = _survey(levels_of(parts), parts, None)
+    assert np.array_equal(levels_of(whole).values, levels_of(parts).values, equal_nan=True)
     assert {tuple(pair) for pair in pairs.tolist()} == {tuple(pair) for pair in again.tolist()}
 
 

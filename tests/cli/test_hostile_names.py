@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import re
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -12,8 +14,9 @@ from click.testing import Result
 from tests.cli.conftest import QUICK, call
 
 from transher.cli.display import wrapped
-from transher.cli.visible import shown
+from transher.cli.main import main
 from transher.graph import load_graph
+from transher.visible import shown
 
 HOSTILE = (
     "[/bold]x",
@@ -46,13 +49,17 @@ def entity(place: int) -> str:
     return f"{HOSTILE[place % len(HOSTILE)]} {place // len(HOSTILE)}"
 
 
+def hostile_triples() -> pd.DataFrame:
+    count = len(HOSTILE) * COPIES
+    triples = [(entity(i), RELATIONS[r], entity(i + r + far)) for i in range(count) for r in range(3) for far in (1, 7)]
+    return pd.DataFrame(triples, columns=["head", "relation", "tail"])
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A graph in Parquet, which holds any name, and a run on it."""
     folder = tmp_path_factory.mktemp("hostile")
-    count = len(HOSTILE) * COPIES
-    triples = [(entity(i), RELATIONS[r], entity(i + r + far)) for i in range(count) for r in range(3) for far in (1, 7)]
-    pd.DataFrame(triples, columns=["head", "relation", "tail"]).to_parquet(folder / "[graph].parquet")
+    hostile_triples().to_parquet(folder / "[graph].parquet")
     for name, model in (("run", "transher"), ("other", "pairre")):
         trained = call("train", folder / "[graph].parquet", "--out", folder / name, "--model", model, *QUICK)
         harmless(trained)
@@ -162,7 +169,60 @@ def test_what_is_made_of_a_run(folder: Path, tmp_path: Path) -> None:
     for form in ("parquet", "numpy", "word2vec", "tensorboard", "safetensors"):
         harmless(call("export", folder / "run", "--to", form, "--out", tmp_path / form))
     harmless(call("analyze", folder / "run", folder / "other", "--out", tmp_path / "report"))
-    assert "<script>alert" not in (tmp_path / "report" / "report.html").read_text("utf-8")
+    page = (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert "<script>alert" not in page
+    assert all(character == "\n" or shown(character) == character for character in page)
+
+
+def test_rules(folder: Path, tmp_path: Path) -> None:
+    mined = ("--model", "rules", "--minutes", 0.1)
+    harmless(call("train", folder / "[graph].parquet", "--out", tmp_path / "rules", *mined))
+    assert "[/red]/" in harmless(call("rules", tmp_path / "rules", "--top", 50))
+    harmless(call("rules", tmp_path / "rules", "--json"))
+
+
+def test_verdicts(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    for place, verdict in ((4, "right"), (12, "wrong"), (9, "right")):
+        fact = ("--head", entity(place), "--relation", RELATIONS[place % 3], "--tail", entity(place + 30))
+        told = harmless(call("verdicts", tmp_path / "run", *fact, "--mark", verdict))
+    assert r"\u202egnp.exe" in told
+    harmless(call("verdicts", tmp_path / "run", "--json"))
+    harmless(call("verdicts", tmp_path / "run", "--out", tmp_path / "verdicts.csv"))
+    with (tmp_path / "verdicts.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["head"] for row in csv.DictReader(file)} == {entity(4), f"'{entity(12)}", entity(9)}
+
+
+def test_probabilities_of_later_facts(folder: Path, tmp_path: Path) -> None:
+    later = [(entity(i), RELATIONS[i % 3], entity(i + 40)) for i in range(len(HOSTILE))]
+    pd.DataFrame(later, columns=["head", "relation", "tail"]).to_parquet(tmp_path / "later.parquet")
+    shutil.copytree(folder / "run", tmp_path / "run")
+    harmless(call("backtest", tmp_path / "run", tmp_path / "later.parquet"))
+    harmless(call("calibrate", tmp_path / "run"))
+
+
+def test_runs_of_several_runs(folder: Path, tmp_path: Path) -> None:
+    graph = folder / "[graph].parquet"
+    again = call("train", graph, "--out", tmp_path / "[/bold]again", "--model", "transher", "--seed", 1, *QUICK)
+    assert "[/bold]again" in again.stderr
+    harmless(again)
+    harmless(call("join", folder / "run", tmp_path / "[/bold]again", "--out", tmp_path / "joined"))
+    harmless(call("blend", folder / "run", folder / "other", "--out", tmp_path / "blend"))
+    harmless(call("predict", tmp_path / "blend", "--head", entity(4), "--relation", RELATIONS[2]))
+    search = ("--out", tmp_path / "[search]", "--trials", 1, "--space", "training.lr=0.01,0.1", "--model", "transher")
+    harmless(call("search", graph, *search, *QUICK))
+
+
+def test_a_prepared_graph(folder: Path, tmp_path: Path) -> None:
+    pytest.importorskip("duckdb")
+    harmless(call("prepare", folder / "[graph].parquet", "--out", tmp_path / "[prepared]", "--held-out", 10))
+    harmless(call("stats", tmp_path / "[prepared]"))
+
+
+def test_every_command_that_shows_names_is_asked_for_hostile_ones() -> None:
+    """Those that are left have no graph of the user's own to show."""
+    asked = set(re.findall(r'call\(\s*"(\w+)"', Path(__file__).read_text("utf-8")))
+    assert set(main.commands) - asked == {"datasets", "plan", "reproduce", "serve", "settings"}
 
 
 def test_long_names_are_broken_between_their_parts() -> None:

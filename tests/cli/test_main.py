@@ -70,10 +70,11 @@ def test_mistakes_are_told_with_the_right_exit_code(
         (MemoryError(), "not enough memory"),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"), "not enough memory"),
         (RecursionError(), "nested too deeply"),
+        (type("PanicException", (BaseException,), {})("index out of bounds"), "PanicException: index out of bounds"),
     ],
 )
 def test_what_nobody_foresaw_is_one_line_and_a_traceback_on_request(
-    monkeypatch: pytest.MonkeyPatch, failure: Exception, told: str
+    monkeypatch: pytest.MonkeyPatch, failure: BaseException, told: str
 ) -> None:
     def fails(*_: object, **__: object) -> None:
         raise failure
@@ -85,7 +86,9 @@ def test_what_nobody_foresaw_is_one_line_and_a_traceback_on_request(
     assert result.stderr.strip().count("\n") == 0
     assert told in result.stderr
     monkeypatch.setenv("TRANSHER_DEBUG", "1")
-    assert call("stats", "world").exception is failure
+    with pytest.raises(type(failure)) as raised:
+        main(["stats", "world"])
+    assert raised.value is failure
 
 
 @pytest.mark.parametrize(

@@ -109,11 +109,29 @@ def same_search(found: Path, whole: Path) -> None:
     assert {path.name for path in found.iterdir()} == {path.name for path in whole.iterdir()}
 
 
+def same_answers(found: Path, whole: Path) -> None:
+    """Probabilities and verdicts; a judge that is not there is fitted when somebody asks."""
+    mine, theirs = transher.load(found), transher.load(whole)
+    assert mine.predict(head="e001", relation="r0").equals(theirs.predict(head="e001", relation="r0"))
+    assert mine.verdicts().equals(theirs.verdicts())
+
+
 @cache
 def _values(whole: Path) -> dict[float, float | None]:
     """What each setting reached in a search that nothing disturbed."""
     study = optuna.load_study(study_name=None, storage=f"sqlite:///{whole / DATABASE}")
     return {trial.params["training.lr"]: trial.value for trial in study.trials}
+
+
+def calibrate(given: Given, out: Path) -> None:
+    """In a copy of a run."""
+    given.run.save(out).calibrate()
+
+
+def mark(given: Given, out: Path) -> None:
+    run = transher.load(out) if out.exists() else given.run.save(out)
+    for tail in ("e049", "e050"):
+        run.mark("e001", "r0", tail, "right")
 
 
 def complete(given: Given, out: Path) -> None:
@@ -137,6 +155,8 @@ WORKS: dict[str, Work] = {
     "blend": Work(lambda given, out: transher.blend([given.run, given.other], out), same_files),
     "export": Work(lambda given, out: transher.export(given.run, "parquet", out), same_files),
     "save": Work(lambda given, out: given.run.save(out), same_files),
+    "calibrate": Work(calibrate, same_answers),
+    "mark": Work(mark, same_answers, again=True),
     "complete": Work(complete, same_bytes, out="facts.tsv", again=True),
     "parts": Work(lambda given, out: transher.train(towns(), out, recipe=PARTS), same_run),
     "sharded": Work(lambda given, out: transher.train(towns(), out, recipe=PARTS, sharded=True), same_parts),

@@ -6,10 +6,12 @@ import multiprocessing
 import random
 import resource
 import tempfile
+import time
 from pathlib import Path
 from typing import NamedTuple
 from unittest.mock import patch
 
+import psutil
 from tests.faults.works import remembered
 from tests.fuzz.inputs import call, complaint, files_of, try_one
 from tests.graph.test_mutated import PACKED, mutated, whole
@@ -18,7 +20,8 @@ from tests.graph.test_streams import TEXTS
 from transher.answering.fitting import fit_judge
 from transher.runs import judging
 
-SECONDS = 120  # that one input may take on a busy machine
+SECONDS = 120  # of the processor that one input may take: other programs may be busy too
+WAITING = 3600  # seconds of the clock, for one that does nothing and does not end
 MEMORY = 6 << 30
 
 
@@ -53,6 +56,15 @@ def work(batch: list[Case], runs: dict[str, Path], line: multiprocessing.connect
             line.send(tell(case, runs, Path(place)))
 
 
+def _in_time(line: multiprocessing.connection.Connection, process: psutil.Process) -> bool:
+    """Whether there is an answer, or the end of the process, before the input at hand has taken too long."""
+    end, before = time.monotonic() + WAITING, sum(process.cpu_times()[:2])
+    while not line.poll(2):
+        if sum(process.cpu_times()[:2]) - before > SECONDS or time.monotonic() > end:
+            return False
+    return True
+
+
 def through(batch: list[Case], runs: dict[str, Path]) -> list[str]:
     """What is wrong with each input of a batch; a crash or a hang ends its process, and another goes on behind it."""
     told: list[str] = []
@@ -63,7 +75,7 @@ def through(batch: list[Case], runs: dict[str, Path]) -> list[str]:
         there.close()
         try:
             while len(told) < len(batch):
-                if not here.poll(SECONDS):
+                if not _in_time(here, psutil.Process(process.pid)):
                     told.append("hang")
                     break
                 told.append(here.recv())

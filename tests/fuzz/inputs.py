@@ -28,8 +28,10 @@ ODD: tuple[Any, ...] = (
 HASHED = 8  # bytes of the length that a safetensors file begins with
 
 
-def call(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+def call(*arguments: object, data: Path | None = None) -> Result:
+    """data: where benchmarks are looked for."""
+    environment = None if data is None else {"TRANSHER_DATA": str(data)}
+    return CliRunner().invoke(main, [str(argument) for argument in arguments], env=environment)
 
 
 def complaint(result: Result) -> str:
@@ -136,7 +138,7 @@ _SMALL = [part for setting in SETTINGS for part in ("--set", setting)]
 # What reads a file of what is not a run: by kind, or by its name.
 OTHERS: dict[str, tuple[str, ...]] = {
     "openke": ("stats", "{run}"),
-    "ogb": ("stats", "{run}"),
+    "ogb": ("stats", "ogbl-biokg"),
     "prepared": ("stats", "{run}"),
     "search": (
         *("search", "{other}/../graph.tsv", "--out", "{run}", "--trials", "1", *_SMALL),
@@ -175,21 +177,34 @@ def damage(run: Path, name: Path, chance: random.Random) -> None:
         manifest.write_text(json.dumps(said))
 
 
+def commands_of(whole: Path, name: Path) -> list[tuple[str, ...]]:
+    """What reads a file of a run, or of a folder of another kind."""
+    if (whole / "manifest.json").is_file():
+        reads = READS.get(name.name) or READS.get(name.parts[0])
+        return [ASKS, reads] if reads else [ASKS]
+    return [OTHERS.get(whole.name) or OTHERS[name.name]]
+
+
 def try_one(kind: str, wholes: dict[str, Path], place: Path, name: Path, seed: int) -> str:
     """What is wrong with how the commands take a run, or a folder of another kind, with a damaged file; nothing if all
     is well."""
-    chance = random.Random(f"{name} {seed}")
-    run = place / "run"
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.copytree(wholes[kind], run)
-    damage(run, name, chance)
-    reads = READS.get(name.name) or READS.get(name.parts[0])
-    if reads == RESUME:
+    run = copied(wholes[kind], place)
+    damage(run, name, random.Random(f"{name} {seed}"))
+    commands = commands_of(wholes[kind], name)
+    if RESUME in commands:
         (run / "manifest.json").unlink(missing_ok=True)
-    is_run = (wholes[kind] / "manifest.json").is_file()
-    commands = (ASKS, reads) if is_run else (OTHERS.get(kind) or OTHERS[name.name],)
-    for command in filter(None, commands):
-        found = complaint(call(*(part.format(run=run, other=wholes["vectors"]) for part in command)))
+    for command in commands:
+        found = complaint(told_of(command, run, wholes))
         if found:
             return f"{command[0]}: {found}"
     return ""
+
+
+def copied(whole: Path, place: Path) -> Path:
+    run = place / "run"
+    shutil.rmtree(run, ignore_errors=True)
+    return Path(shutil.copytree(whole, run))
+
+
+def told_of(command: tuple[str, ...], run: Path, wholes: dict[str, Path]) -> Result:
+    return call(*(part.format(run=run, other=wholes["vectors"]) for part in command), data=run)

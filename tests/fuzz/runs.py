@@ -47,7 +47,8 @@ def make_others(folder: Path, vectors: Path) -> dict[str, Path]:
         (kinds["openke"] / name).write_text(text)
     sample = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "make_ogb_sample.py"))
     sample["WRITERS"]["ogbl-biokg"](folder)
-    (folder / "ogbl_biokg").rename(kinds["ogb"])
+    kinds["ogb"].mkdir()
+    (folder / "ogbl_biokg").rename(kinds["ogb"] / "ogbl_biokg")  # as they lie among other benchmarks
     (kinds["given"] / "facts.tsv").write_text("e999\tr0\te049\ne999\tr1\te053\ne998\tr0\te999\n")
     (kinds["given"] / "names.tsv").write_text("e001\tOne\tThe first\ne002\tTwo\tThe second\n")
     Recipe().with_settings(SETTINGS).save(kinds["given"] / "recipe.toml")

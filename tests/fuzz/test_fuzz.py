@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from tests.fuzz.inputs import call, complaint, files_of, try_one
+from tests.fuzz.inputs import RESUME, call, commands_of, complaint, copied, files_of, told_of, try_one
 from tests.fuzz.runs import make_others, make_runs
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -30,6 +30,23 @@ def test_a_run_with_a_damaged_file_answers_or_says_what_is_wrong(runs: dict[str,
     assert not {case: told for case, told in found.items() if told}
     assert len(found) > 150
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 << 20
+
+
+def test_what_is_not_damaged_is_read(runs: dict[str, Path], tmp_path: Path) -> None:
+    """Else a reader that is behind another error would never be reached."""
+    asked = {
+        (kind, command)
+        for kind, whole in runs.items()
+        for name in files_of(whole)
+        for command in commands_of(whole, name)
+    }
+    for kind, command in sorted(asked):
+        run = copied(runs[kind], tmp_path)
+        if command == RESUME:
+            (run / "manifest.json").unlink()
+        told = told_of(command, run, runs)
+        if (kind, command[0]) != ("updated", "compare"):  # its graph is another
+            assert told.exit_code == 0, (kind, command, told.output)
 
 
 @pytest.mark.parametrize(("kind", "name", "seed"), FOUND)

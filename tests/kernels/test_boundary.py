@@ -157,7 +157,7 @@ def longer(tensor: Tensor, dimension: int, by: int) -> Tensor:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_arguments_that_fit_are_taken(backend: str, name: str) -> None:
+def test_arguments_that_fit_are_taken(cpu_backend: str, name: str) -> None:
     function, arguments = CALLS[name]
     function(**arguments())
 
@@ -234,7 +234,7 @@ def test_a_batch_takes_float32_alone(part: str, dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize(("name", "argument"), TENSORS)
-def test_strided_tensors_give_what_their_copies_give(backend: str, name: str, argument: str) -> None:
+def test_strided_tensors_give_what_their_copies_give(cpu_backend: str, name: str, argument: str) -> None:
     function, arguments = CALLS[name]
     torch.manual_seed(0)
     given = arguments()
@@ -322,7 +322,7 @@ def test_columns_beyond_a_relation_row_are_refused(columns: Columns) -> None:
         scaled_l1_batch(**{**CALLS["scaled_l1_batch"][1](), "columns": columns})
 
 
-def test_columns_that_no_part_of_a_batch_uses_have_no_gradient(backend: str) -> None:
+def test_columns_that_no_part_of_a_batch_uses_have_no_gradient(cpu_backend: str) -> None:
     arguments = CALLS["scaled_l1_batch"][1]()
     rows = arguments["relation_rows"].requires_grad_()
     arguments["columns"] = Columns(None, None, 3, 1.0, True)
@@ -348,7 +348,7 @@ sizes = st.integers(0, 4)
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], derandomize=True)
 @given(name=st.sampled_from(sorted(CALLS)), data=st.data())
-def test_any_shapes_give_a_result_or_an_error(backend: str, name: str, data: st.DataObject) -> None:
+def test_any_shapes_give_a_result_or_an_error(cpu_backend: str, name: str, data: st.DataObject) -> None:
     """Small shapes at random, zeros among them, for every tensor at once."""
     function, arguments = CALLS[name]
     given = arguments()
@@ -363,7 +363,7 @@ def test_any_shapes_give_a_result_or_an_error(backend: str, name: str, data: st.
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_nothing_at_all_is_no_error(backend: str, name: str) -> None:
+def test_nothing_at_all_is_no_error(cpu_backend: str, name: str) -> None:
     """Zero queries and zero candidates."""
     function, arguments = CALLS[name]
     given = arguments()

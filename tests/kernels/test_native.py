@@ -22,7 +22,7 @@ print(kernels.backend(), kernels.scaled_l1_cross(*[torch.ones(3, 4)] * 3).sum().
 
 def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", script], env={**os.environ, **environment}, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", script], env={**os.environ, **environment}, capture_output=True, text=True, timeout=900
     )
 
 
@@ -57,7 +57,7 @@ def test_a_forked_child_computes_with_threads_of_its_own() -> None:
     assert run(script).stdout.split() == ["0", "True"]
 
 
-def test_several_python_threads_may_compute_at_once(backend: str) -> None:
+def test_several_python_threads_may_compute_at_once(cpu_backend: str) -> None:
     torch.manual_seed(0)
     q, s, e = torch.randn(60, 128), torch.randn(60, 128), torch.randn(80, 128)
     expected = kernels.scaled_l1_cross(q, s, e)

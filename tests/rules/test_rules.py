@@ -66,3 +66,11 @@ def test_rules_are_told_in_names(ring: Graph) -> None:
     assert rule_in_words(ring, [0, 7, 1, -1, -1, 5, 9, 9, 0]) == "x r0 e007 ⇐ x r1 e005"
     assert rule_in_words(ring, [3, 7, 1, -1, -1, -1, 9, 9, 0]) == "e007 r0 x ⇐ x r1 anything"
     assert grounding_in_words(ring, [(1, 0, 2), (2, 1, 3)]) == "e001 r0 e002, e002 r1 e003"
+
+
+def test_strengths_are_the_score_and_the_strongest_reason_in_one_pass(rules: Rules, ring: Graph) -> None:
+    triples = ring.test
+    scores, strongest = rules.strengths(triples)
+    assert np.array_equal(scores, rules.score(torch.from_numpy(triples.astype(np.int64))).numpy())
+    assert np.array_equal(strongest, rules.reasons(triples, 1).strongest)
+    assert [len(column) for column in rules.strengths(triples[:0])] == [0, 0]

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,11 +27,12 @@ import torch.distributed as dist
 from transher import files
 from transher.cli.main import main
 from transher.runs import train
-from transher.training import part_trainer, shard_files
+from transher.training import part_trainer
 from transher.training.part_step import PartStep
 from transher.workers import Workers
 
-# What is patched: its owner, its name, and whether the process is killed before it or after it.
+# What is patched: its owner, or a module that a worker imports late; its name; and whether the process is killed before
+# it or after it.
 _CALLS: dict[str, tuple[Any, str, bool]] = {
     "before the workers find each other": (dist, "init_process_group", True),
     "before ids, rows or gradients are exchanged": (Workers, "swap", True),
@@ -41,7 +43,7 @@ _CALLS: dict[str, tuple[Any, str, bool]] = {
     "before a checkpoint": (part_trainer, "save_parts", True),
     "after a checkpoint": (part_trainer, "save_parts", False),
     "before a checkpoint is read": (part_trainer, "load_parts", True),
-    "after all have written their parts": (shard_files, "save", False),
+    "after all have written their parts": ("transher.training.distributed_checkpoint", "save", False),
     "before an old checkpoint is removed": (shutil, "rmtree", True),
     "before the run is concluded": (train, "conclude", True),
 }
@@ -81,6 +83,7 @@ def around(owner: Any, name: str, before: Callable[[], None] | None, after: Call
 def arm(operation: str, killer: Killer) -> None:
     if operation in _CALLS:
         owner, name, first = _CALLS[operation]
+        owner = import_module(owner) if isinstance(owner, str) else owner
         around(owner, name, killer if first else None, None if first else killer)
     elif operation in _REPLACED:
         replace, wanted = os.replace, _REPLACED[operation]

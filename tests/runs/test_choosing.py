@@ -33,6 +33,7 @@ def same_speed() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing._Choosing, "_speed", speed)
+        patch.setattr(choosing._Choosing, "_training_left", lambda self: float("inf"))
         yield
 
 
@@ -130,6 +131,24 @@ def test_a_choice_that_is_stopped_in_any_part_is_resumed_and_keeps_its_plan(
     assert [tried.label for tried in chosen(finished).tried[:8]] == planned
     with pytest.raises(UsageError, match="nothing to resume"):
         transher.resume(folder)
+
+
+def test_a_choice_on_a_machine_that_has_become_slower_has_shorter_trainings(
+    grid: Graph, runs: dict[str, transher.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing._Choosing, "_training_left", lambda self: 0.0)
+    monkeypatch.setattr(choosing, "_LEAST_SHARE", 1e-6)
+    run = transher.train(grid, tmp_path / "run", minutes=MINUTES)
+    finalists = [tried for tried in chosen(run).tried if tried.label in (chosen(run).finalists or ())]
+    planned = {tried.label: tried for tried in chosen(runs["grid"]).tried}
+    assert all(tried.steps <= tried.recipe["training"]["steps"] for tried in finalists)
+    assert any(
+        tried.recipe["training"]["steps"] < planned[tried.label].recipe["training"]["steps"] for tried in finalists
+    )
+    for folder in member_folders(run.folder, BlendRecipe.model_validate(run.recipe.model_dump())):
+        member = transher.load(folder)
+        if isinstance(member.recipe, Recipe):
+            assert member.recipe.training.steps in {tried.recipe["training"]["steps"] for tried in finalists}
 
 
 def test_settings_a_model_and_a_recipe_train_one_model(grid: Graph, tmp_path: Path) -> None:

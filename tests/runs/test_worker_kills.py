@@ -14,7 +14,7 @@ import transher
 from transher.training.recipe import Recipe
 from transher.training.shard_files import STATE_POINTER, mapped_parts
 
-TOO_LONG = 600  # seconds, of a program that takes some fifteen
+TOO_LONG = 1800  # seconds, of a program that takes some fifteen
 SETTINGS = (
     "model.k=8",
     "training.steps=12",

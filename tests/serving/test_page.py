@@ -5,10 +5,17 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+from urllib.parse import quote
 
 import pytest
+from tests.cli.test_hostile_names import HOSTILE, RELATIONS, entity, hostile_triples
 from tests.serving.process import Server
+
+import transher
+from transher.training.recipe import Recipe
+from transher.visible import shown
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
@@ -37,16 +44,23 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def page(browser: Any, server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
+    with opened(browser, server, **getattr(request, "param", {})) as page:
+        yield page
+
+
+@contextmanager
+def opened(browser: Any, server: Server, **options: Any) -> Iterator[Any]:
     """A page that must neither fail, nor break its own security policy, nor ask any other machine for anything."""
-    context = browser.new_context(base_url=server.url, **getattr(request, "param", {}))
-    context.set_default_timeout(20_000)
+    context = browser.new_context(base_url=server.url, **options)
+    context.set_default_timeout(120_000)  # on a machine that is busy with something else
     expect.set_options(timeout=120_000)
-    shown = context.new_page()
+    page = context.new_page()
     faults: list[str] = []
-    shown.on("pageerror", lambda error: faults.append(str(error)))
-    shown.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
-    shown.on("request", lambda sent: None if sent.url.startswith((server.url, "blob:")) else faults.append(sent.url))
-    yield shown
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
+    page.on("request", lambda sent: None if sent.url.startswith((server.url, "blob:")) else faults.append(sent.url))
+    page.on("dialog", lambda dialog: faults.append(dialog.message))
+    yield page
     context.close()
     assert not faults
 
@@ -162,6 +176,16 @@ def test_the_map_is_searched_coloured_and_moved_and_its_address_keeps_it(page: A
     assert page.url == kept
 
 
+def test_what_takes_too_long_is_not_called_missing_and_can_be_tried_again(page: Any) -> None:
+    answer = {"status": 503, "headers": {"retry-after": "0.1"}, "json": {"reason": "This took longer than 30 seconds."}}
+    page.route("**/api/runs/*/map*", lambda route: route.fulfill(**answer))
+    page.goto("/#/map")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Not ready yet")
+    page.unroute("**/api/runs/*/map*")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Map")
+
+
 def test_a_name_that_looks_like_markup_stays_text(page: Any) -> None:
     page.goto("/#/entity?name=" + "%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E")
     alert = page.get_by_role("alert")
@@ -236,16 +260,33 @@ def test_one_click_leads_from_a_known_fact_to_its_evidence(page: Any) -> None:
     expect(page.locator(".evidence h4").first).to_be_visible()
 
 
+def copied(page: Any) -> str:
+    """What the page puts on an empty clipboard. It says so too, but not for long."""
+    page.wait_for_function("async () => (await navigator.clipboard.readText()) !== ''")
+    return str(page.evaluate("() => navigator.clipboard.readText()"))
+
+
+def test_a_saved_table_has_all_known_facts_of_an_entity_and_not_only_those_shown(page: Any) -> None:
+    page.goto("/#/entity?name=continent/EU")
+    expect(page.locator(".known-facts .chip.more").first).to_be_visible()
+    told = re.search(r"([\d,]+) known facts", page.locator(".title").inner_text())
+    assert told is not None
+    with page.expect_download() as started:
+        page.get_by_role("button", name="Save the known facts as a file").click()
+    lines = started.value.path().read_text("utf-8").splitlines()
+    assert len(set(lines)) == len(lines) == 1 + int(told[1].replace(",", ""))
+
+
 def test_answers_evidence_and_search_results_can_be_taken_away(page: Any) -> None:
     page.goto("/#/ask?head=country/FR&relation=borders")
     with page.expect_download() as started:
         page.get_by_role("button", name="Save the answers as a file").first.click()
     assert started.value.path().read_text("utf-8").startswith("head\trelation\ttail\thead_id")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.evaluate("() => navigator.clipboard.writeText('')")
     page.locator(".facts .fact-line .value").first.click()
     page.get_by_role("button", name="Copy the evidence").first.click()
-    expect(page.get_by_text("Copied.")).to_be_visible()
-    assert "rank" in page.evaluate("() => navigator.clipboard.readText()")
+    assert "in the graph" in copied(page)
     page.goto("/#/")
     expect(page.get_by_role("heading", level=1)).to_contain_text("world")
     page.get_by_role("combobox").fill("fran")
@@ -255,3 +296,64 @@ def test_answers_evidence_and_search_results_can_be_taken_away(page: Any) -> Non
     with page.expect_download() as started:
         page.get_by_role("button", name="Save the results as a file").click()
     assert "France" in started.value.path().read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A run of a graph whose names somebody made to be obeyed."""
+    settings = ["model.k=8", "training.steps=10", "training.batch=32", "training.negatives=4"]
+    run = transher.train(
+        hostile_triples(), tmp_path_factory.mktemp("hostile") / "run", recipe=Recipe().with_settings(settings)
+    )
+    served = Server(str(run.folder))
+    yield served
+    served.stop()
+
+
+@pytest.mark.parametrize("place", range(len(HOSTILE)), ids=lambda place: ascii(HOSTILE[place]))
+def test_a_hostile_name_is_shown_as_in_the_terminal(browser: Any, hostile: Server, place: int) -> None:
+    with opened(browser, hostile) as page:
+        page.goto(f"/#/entity?name={quote(entity(place), safe='')}")
+        expect(page.get_by_role("heading", level=1)).to_have_text(shown(entity(place)))
+        expect(page.locator(".known-facts .chip").first).to_be_visible()
+        nothing_hidden(page)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        "",
+        f"ask?head={quote(entity(9), safe='')}&relation={quote(RELATIONS[2], safe='')}",
+        "relations",
+        f"relation?name={quote(RELATIONS[0], safe='')}",
+        "map",
+        "search?text=x",
+    ],
+    ids=["home", "ask", "relations", "relation", "map", "search"],
+)
+def test_hostile_names_are_text_in_every_view(browser: Any, hostile: Server, view: str) -> None:
+    with opened(browser, hostile) as page:
+        page.goto(f"/#/{view}")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        nothing_hidden(page)
+
+
+def nothing_hidden(page: Any) -> None:
+    """Nothing became markup, and no character is there that nobody sees."""
+    text = page.locator("body").inner_text()
+    assert all(character in "\n\t" or shown(character) == character for character in text), ascii(text)
+    assert page.locator("main script, main img").count() == 0
+
+
+def test_what_is_pasted_into_a_spreadsheet_is_no_formula(browser: Any, hostile: Server) -> None:
+    with opened(browser, hostile) as page:
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.goto("/#/relations")
+        page.evaluate("() => navigator.clipboard.writeText('')")
+        page.get_by_role("button", name="Copy the relations").click()
+        rows = [line.split("\t") for line in copied(page).splitlines()]
+        assert f"'{RELATIONS[1]}" in {row[1] for row in rows}
+        assert not [cell for row in rows for cell in row if cell[:1] in ("=", "+", "-", "@")]
+        with page.expect_download() as started:
+            page.get_by_role("button", name="Save the relations as a file").click()
+        assert f"\t{RELATIONS[1]}\t" in started.value.path().read_text("utf-8")  # programs read what is there

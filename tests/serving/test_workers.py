@@ -17,12 +17,11 @@ def test_what_does_not_fit_the_queue_is_refused_at_once() -> None:
         gate = threading.Event()
         crew = Workers(threads=1, queue=1)
         running = [asyncio.create_task(crew.run(gate.wait, 300)) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0)  # both begin
         with pytest.raises(BusyError):
             await crew.run(int)
         gate.set()
         assert await asyncio.gather(*running) == [True, True]
-        await asyncio.sleep(0.05)
         assert crew.pending == 0
         assert await crew.run(int) == 0
         crew.stop()

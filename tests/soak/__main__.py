@@ -16,7 +16,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,19 +131,24 @@ def those_who_never_read(port: int, stopping: threading.Event) -> Iterator[None]
 
 def start(folder: Path, port: int | None) -> Server:
     environment = {"TRANSHER_TOKEN": TOKEN, "TRANSHER_PROCESSES": "2"}
-    return Server(str(folder), environment=environment, port=port)
+    return Server(str(folder), environment=environment, settings="", port=port)
 
 
 def megabytes(server: Server) -> float:
     """Memory of all processes of a server, what they share counted once."""
-    own = psutil.Process(server.process.pid)
-    return sum(one.memory_full_info().pss for one in (own, *own.children())) / 1e6
+    own, total = psutil.Process(server.process.pid), 0
+    for one in (own, *own.children()):
+        with suppress(psutil.NoSuchProcess):  # it has ended since
+            total += one.memory_full_info().pss
+    return total / 1e6
 
 
 def slope(samples: list[tuple[float, float]]) -> float:
     """Megabytes per hour, of (seconds, megabytes)."""
+    if len(samples) < 3:
+        raise SystemExit("Memory was looked at too rarely to tell whether it grows: give it more --seconds.")
     seconds, memory = np.array(samples).T
-    return float(np.polyfit(seconds, memory, 1)[0] * 3600) if len(samples) > 2 else float("nan")
+    return float(np.polyfit(seconds, memory, 1)[0] * 3600)
 
 
 def replace(folder: Path, by: Path, server: Server, found: Counter[str]) -> None:
@@ -201,7 +206,7 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
     server = start(served, None)
     clients, stopping, told = Clients(server.url, right), threading.Event(), Counter[str]()
     samples: list[tuple[float, float]] = []
-    begun = time.monotonic()
+    begun, load = time.monotonic(), [os.getloadavg()[0]]
     with ExitStack() as running:
         running.callback(lambda: server.process.poll() is None and server.stop())
         running.enter_context(those_who_never_read(server.port, stopping))
@@ -212,7 +217,8 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
             share = (time.monotonic() - begun) / seconds
             if share >= 1:
                 break
-            if WARM < share < KILLED:
+            # Not right after a replacement, when the former processes still answer what they have begun.
+            if turn % 5 > 1 and WARM < share < KILLED:
                 samples.append((time.monotonic() - begun, megabytes(server)))
             if turn % 5 == 4 and share < RESTARTED:
                 replace(served, wholes[(turn // 5 + 1) % 2], server, told)
@@ -230,8 +236,10 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
             time.sleep(seconds / 60)
         clients.stop()
         metrics = httpx.get(f"{server.url}/api/metrics", headers=HEADERS, timeout=60).text
+    load.append(os.getloadavg()[0])
     return {
         "seconds": round(time.monotonic() - begun),
+        "load_average": {"before": round(load[0], 1), "after": round(load[1], 1)},  # of other programs, then of all
         "clients": CLIENTS,
         "silent_clients": SILENT,
         "requests": dict(sorted(clients.found.items())),
@@ -243,9 +251,9 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
         },
         "memory": {
             "samples": len(samples),
-            "first_megabytes": round(samples[0][1], 1) if samples else None,
-            "last_megabytes": round(samples[-1][1], 1) if samples else None,
-            "megabytes_per_hour": round(slope(samples), 1),
+            "megabytes_per_hour": round(slope(samples), 1),  # first: it tells if there are too few
+            "first_megabytes": round(samples[0][1], 1),
+            "last_megabytes": round(samples[-1][1], 1),
         },
         "errors_500": sum(line.count('status="500"') for line in metrics.splitlines()),
     }
@@ -254,7 +262,7 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
 def paragraph(found: dict[str, Any]) -> str:
     """The figures, for the documentation."""
     requests, times, memory = found["requests"], found["milliseconds"], found["memory"]
-    events = found["events"]
+    events, load = found["events"], found["load_average"]["before"]
     return "\n".join(
         (
             f"In {found['seconds']:,} seconds, {found['clients']} clients asked without a pause, and "
@@ -265,8 +273,8 @@ def paragraph(found: dict[str, Any]) -> str:
             f"{requests.get('wrong', 0)} wrongly, and {requests.get('lost', 0)} were lost.",
             f"{requests.get('refused', 0)} requests were refused and {requests.get('broken off', 0)} broken off by a "
             "kill; all of these were answered when the client asked again.",
-            f"Half of the answers took {times['p50']:g} ms, and 99 % took {times['p99']:g} ms, on a machine with other "
-            "work.",
+            f"Half of the answers took {times['p50']:g} ms, and 99 % took {times['p99']:g} ms, on a machine of "
+            f"{found['machine']['cores']} cores on which other programs made a load of {load:g}.",
             f"In Python an answer takes {times['python']:g} ms, of which the kernel has {times['kernel']:g} ms.",
             f"Memory went from {memory['first_megabytes']:,} to {memory['last_megabytes']:,} MB "
             f"({memory['megabytes_per_hour']:+,} MB per hour).",

@@ -1,4 +1,4 @@
-"""Trains and ranks in parts, and writes what came out: `python parts_worker.py FOLDER`, alone or by torchrun."""
+"""Trains and ranks in parts, and writes what came out: `python parts_worker.py FOLDER DEVICE`, alone or by torchrun."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def random_graph() -> Graph:
 
 def alike(pieces: Pieces) -> Pieces:
     """With the signs of three numbers of each row only: eight kinds of entities, of which many tie."""
-    few = torch.arange(pieces.width) < 3
-    return replace(pieces, parts=[(first, torch.where(few, rows.sign(), 0.0)) for first, rows in pieces.parts])
+    return replace(
+        pieces, parts=[(first, torch.cat([rows[:, :3].sign(), 0 * rows[:, 3:]], 1)) for first, rows in pieces.parts]
+    )
 
 
 def outcome(trainer: PartTrainer, folder: Path, workers: Workers) -> dict[str, Any]:
@@ -71,21 +72,21 @@ def outcome(trainer: PartTrainer, folder: Path, workers: Workers) -> dict[str, A
     }
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, device: str) -> None:
     graph = random_graph()
     generator = np.random.default_rng(1)
     supplied = Candidates(*(generator.integers(0, 101, (30, 20)).astype(np.int32) for _ in range(2)))
     found: dict[str, Any] = {}
     with together() as workers:
         for name, settings in CASES.items():
-            recipe = Recipe().with_settings([*QUICK, *settings])
+            recipe = Recipe().with_settings([*QUICK, *settings, f"training.device={device}"])
             run = folder / f"{name}-{workers.count}"
             shard = shard_of(graph, recipe.training, Layout(recipe.training.parts, workers.count).of(workers.index))
             if name == "odd":
                 shard.candidates["valid"] = supplied
             run.mkdir(exist_ok=True)
             found[name] = outcome(PartTrainer(shard, recipe, run, workers), run, workers)
-        recipe = Recipe().with_settings([*QUICK, "training.parts=4"])
+        recipe = Recipe().with_settings([*QUICK, "training.parts=4", f"training.device={device}"])
         run = folder / f"prepared-{workers.count}"
         run.mkdir(exist_ok=True)
         shard = read_shard(folder / "prepared", recipe.training, workers)
@@ -96,4 +97,4 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.conftest import make_graph
+from tests.conftest import CPU_AND_GPU, make_graph
 from torch import Tensor
 
 from transher.kernels.draws import Stream
@@ -30,6 +30,7 @@ def same(one: Batch, other: Batch) -> None:
             assert a == b, field.name
 
 
+@pytest.mark.parametrize("device", CPU_AND_GPU)
 @pytest.mark.parametrize("reciprocal", [False, True])
 @pytest.mark.parametrize(
     "settings",
@@ -41,16 +42,16 @@ def same(one: Batch, other: Batch) -> None:
         {"filter_known": False, "weighting": "query"},
     ],
 )
-def test_every_kind_of_batch_is_the_same_as_on_the_cpu(settings: dict[str, Any], reciprocal: bool) -> None:
+def test_every_kind_of_batch_is_the_same_as_on_the_cpu(settings: dict[str, Any], reciprocal: bool, device: str) -> None:
     generator = np.random.default_rng(0)
     triples = np.stack(
         [generator.integers(50, size=300), generator.integers(4, size=300), generator.integers(50, size=300)], 1
     )
     graph = make_graph(triples, entities=50, relations=4)
     chosen = TrainingSettings(batch=70, negatives=20, seed=7, **settings)
-    there, here = (kind(graph, chosen, reciprocal, CPU) for kind in (DeviceBatches, Batches))
+    there, here = DeviceBatches(graph, chosen, reciprocal, torch.device(device)), Batches(graph, chosen, reciprocal)
     for step in (0, 1, 2, 11):
-        same(there.at(step), here.at(step))
+        same(on_device(there.at(step), CPU), here.at(step))
 
 
 def test_typed_batches_come_from_the_cpu() -> None:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
+from tests.conftest import CPU_AND_GPU, needs_gpu
 
 from transher import devices
 from transher.errors import UsageError
+from transher.evaluation.ranking import rank
 from transher.graph.graph import Graph
 from transher.models import MODELS
 from transher.models.embeddings import Embeddings, Held
 from transher.scorer import as_known
 from transher.training.batches import Batches
+from transher.training.device_batches import source_on
 from transher.training.recipe import Recipe
 from transher.training.step import TrainingStep
 from transher.training.table import TABLES, SparseAdamTable
+from transher.training.trainer import Trainer
 
 META, CPU = torch.device("meta"), torch.device("cpu")
 GIGABYTE = 10**9
+SMALL = ["model.k=8", "training.batch=32", "training.negatives=8"]
 
 
 @pytest.fixture(autouse=True)
@@ -60,16 +66,10 @@ def test_tables_lie_on_the_gpu_if_they_fit_with_their_optimiser(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("optimiser", TABLES)
-@pytest.mark.parametrize("name", ["transher", "rotate", "complex"])
+@pytest.mark.parametrize("name", MODELS)
 def test_a_whole_step_runs_on_a_device_without_data(ring: Graph, name: str, optimiser: str) -> None:
     """Every tensor that a step makes is on the device of its tables: `meta` refuses to meet another."""
-    chosen = [
-        "model.k=8",
-        "training.batch=32",
-        "training.negatives=8",
-        "training.n3=0.1",
-        "training.gradient_share=0.5",
-    ]
+    chosen = [*SMALL, "training.n3=0.1", "training.gradient_share=0.5"]
     dropped = ["training.dropout=0.1"] if MODELS[name].can_drop else []
     recipe = Recipe().with_settings([f"model.name={name}", *chosen, *dropped])
     model = MODELS[name](8, 6.0)
@@ -129,21 +129,42 @@ def test_scores_from_tables_that_a_device_holds_are_those_of_the_weights(ring: G
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.parametrize("name", ["transher", "rotate", "distmult"])
+@needs_gpu
+@pytest.mark.parametrize("name", MODELS)
 def test_a_gpu_takes_the_steps_of_the_cpu(ring: Graph, name: str) -> None:
     results = []
     for device in (CPU, torch.device("cuda")):
-        recipe = Recipe().with_settings(
-            [f"model.name={name}", "model.k=8", "training.batch=32", "training.negatives=8"]
-        )
+        recipe = Recipe().with_settings([f"model.name={name}", *SMALL])
         torch.manual_seed(0)
         model = MODELS[name](8, 6.0)
         tables = [
             SparseAdamTable(torch.randn(rows, width).to(device))
             for rows, width in ((60, model.entity_width), (3, model.relation_width))
         ]
-        batches = Batches(ring, recipe.training, False, device)
+        batches = source_on(device)(ring, recipe.training, False, device)
         step = TrainingStep(model, recipe.training, batches, tables[0], tables[1])
         results.append([step(batches.at(number), number) for number in range(5)])
     assert results[0] == pytest.approx(results[1], rel=1e-4)
+
+
+@pytest.mark.parametrize("device", CPU_AND_GPU)
+@pytest.mark.parametrize("name", ["transher", "rotate", "distmult"])
+def test_a_training_moves_between_devices_and_ranks_alike_on_each(
+    ring: Graph, name: str, device: devices.Device, tmp_path: Path
+) -> None:
+    recipe = Recipe().with_settings([f"model.name={name}", *SMALL, "training.steps=12"])
+    trips: list[tuple[devices.Device, devices.Device]] = [("cpu", "cpu"), ("cpu", device), (device, "cpu")]
+    found = []
+    for ways in trips:
+        folder = tmp_path / "-".join(ways)
+        folder.mkdir(exist_ok=True)
+        for way, until in zip(ways, (6, 12), strict=True):
+            devices.use(way)
+            trainer = Trainer(ring, recipe, folder, resume=until > 6)
+            assert trainer.entities.weight.device.type == way
+            trainer.run(until=until)
+        ranks = torch.from_numpy(rank(trainer.scorer, ring.test, ring.known).realistic)
+        found.append((trainer.entities.weight.cpu(), ranks))
+    for weights, ranks in found[1:]:
+        torch.testing.assert_close(weights, found[0][0], atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(ranks, found[0][1], atol=1.0, rtol=0.0)  # near ties may change places

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ from transher.training.table import RowAdagradTable
 from transher.workers import ALONE, _widest
 
 ROOT = Path(__file__).parents[2]
-TOO_LONG = 900  # seconds, of a program that takes some ten
+TOO_LONG = 1800  # seconds, of a program that takes some ten
 
 
 def launch(workers: int, *command: str) -> None:
@@ -48,28 +49,42 @@ def launch(workers: int, *command: str) -> None:
             raise
 
 
+Found = dict[int, dict[str, dict[str, object]]]
+
+
 @pytest.fixture(scope="module")
-def on_workers(tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, object]]:
-    """What trainings in parts come to on 1, 2 and 3 workers."""
-    folder = tmp_path_factory.mktemp("parts")
+def on_workers(tmp_path_factory: pytest.TempPathFactory) -> Found:
+    return found_on((1, 2, 3), tmp_path_factory.mktemp("parts"), "cpu")
+
+
+def found_on(counts: Sequence[int], folder: Path, device: str) -> Found:
+    """What trainings in parts come to on so many workers, the first of them in this process."""
     graph = random_graph()
     (folder / "text").mkdir()
     for split in ("train", "valid", "test"):
         lines = [f"e{h:03}\tr{r}\te{t:03}\n" for h, r, t in getattr(graph, split).tolist()]
         (folder / "text" / f"{split}.tsv").write_text("".join(lines))
     prepare([folder / "text"], folder / "prepared")
-    main(folder)
-    for workers in (2, 3):
-        launch(workers, str(Path(__file__).with_name("parts_worker.py")), str(folder))
-    return {workers: json.loads((folder / f"found-{workers}.json").read_text()) for workers in (1, 2, 3)}
+    main(folder, device)
+    for workers in counts[1:]:
+        launch(workers, str(Path(__file__).with_name("parts_worker.py")), str(folder), device)
+    return {workers: json.loads((folder / f"found-{workers}.json").read_text()) for workers in counts}
 
 
 @pytest.mark.parametrize("case", [*CASES, "prepared"])
 @pytest.mark.parametrize("what", ["weights", "mrr", "best", "ranks", "ties", "best of ties", "pairs"])
-def test_it_does_not_matter_how_many_workers_there_are(
-    on_workers: dict[int, dict[str, dict[str, object]]], case: str, what: str
-) -> None:
+def test_it_does_not_matter_how_many_workers_there_are(on_workers: Found, case: str, what: str) -> None:
     assert on_workers[1][case][what] == on_workers[2][case][what] == on_workers[3][case][what]
+
+
+@pytest.mark.cuda
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_two_gpus_that_exchange_rows_by_nccl_come_to_what_one_comes_to(tmp_path: Path) -> None:
+    alone, both = found_on((1, 2), tmp_path, "cuda").values()
+    for case, found in alone.items():
+        torch.testing.assert_close(
+            torch.tensor(both[case]["pairs"]), torch.tensor(found["pairs"]), atol=1e-3, rtol=1e-3
+        )
 
 
 def test_parts_share_workers_in_order() -> None:
@@ -144,7 +159,7 @@ def test_a_second_checkpoint_of_a_step_spares_the_first_until_it_is_whole(
     one = trainer(tmp_path)
     one.save()
     with monkeypatch.context() as patch:
-        patch.setattr("transher.training.shard_files.write_safetensors", full)
+        patch.setattr("transher.training.distributed_checkpoint.write_safetensors", full)
         with pytest.raises(OSError, match="No space left"):
             one.save()
     trainer(tmp_path, resume=True).save()

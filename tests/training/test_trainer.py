@@ -224,7 +224,7 @@ class Notes(Watcher):
 
 def test_a_plateau_ends_after_its_drops_with_the_best_weights_and_says_why(ring: Graph, tmp_path: Path) -> None:
     settings = ["training.steps=5000", "training.lr=0.05", "training.schedule=plateau", "validation.patience=2"]
-    trainer, notes = Trainer(ring, recipe(*settings), tmp_path), Notes()
+    trainer, notes = Trainer(ring, recipe("training.device=cpu", *settings), tmp_path), Notes()
     trainer.run(notes)
     assert trainer.progress.step < 5000
     assert trainer.progress.drops == DROPS

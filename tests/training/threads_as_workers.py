@@ -13,7 +13,7 @@ from torch import Tensor
 from transher.devices import Device
 from transher.workers import Workers
 
-_LATE = 120  # seconds: a worker that is this late will not come
+_LATE = 900  # seconds: a worker that is this late will not come
 
 Found = TypeVar("Found")
 

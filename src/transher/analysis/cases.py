@@ -39,8 +39,8 @@ def cases_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "cases",
         "Single questions",
-        f"{origin} The answer is marked. As in the evaluation, other answers that the graph has already are "
-        "left out: look at what stands around the answer, whether it is wrong or only unknown.",
+        f"{origin} The answer is marked. As in the evaluation, other known answers are left out. Look at the "
+        "answers around it: are they wrong, or only unknown?",
         tables=[_table(case, shown) for case in cases],
     )
 

@@ -29,8 +29,8 @@ def training_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "curves",
         "How the training went",
-        "If the validation curve is still rising at its right end, more steps would help; if the loss falls on while "
-        "the curve is flat, the model has begun to overfit. The right panel sets quality against time.",
+        "If the validation curve still rises at its right end, more steps would help. If the loss keeps falling while "
+        "the curve is flat, the model has begun to overfit. The right panel shows quality against time.",
         figure,
     )
 
@@ -56,8 +56,7 @@ def gradient_section(subjects: Sequence[Subject]) -> Section:
         "gradients",
         title,
         "Standard deviation over the rows of the first batch of each epoch. The paper finds that a translation keeps "
-        "the gradients of entities lower than PairRE's throughout, and those of relations only in the beginning: see "
-        "whether it is so here.",
+        "the gradients of entities below PairRE's throughout, and those of relations only at the beginning.",
         figure,
     )
 

@@ -70,9 +70,9 @@ def ellipse_section(subjects: Sequence[Subject]) -> Section:
         "ellipse",
         "What a translation does",
         "Countries of South America and their capitals, trained in two dimensions. A country is a point of the blue "
-        "ellipse, a capital one of the orange, and a line joins each pair; where lines are parallel and equally long, "
-        "every country is nearest to its own capital. PairRE's ellipses share their centre, so that lines fan out; "
-        "TranSHER moves the blue one by B (arrow) and lays the countries out beside their capitals. "
+        "ellipse, a capital one of the orange, and a line joins each pair. Where lines are parallel and equally long, "
+        "every country is nearest to its own capital. PairRE's ellipses share their centre, so the lines fan out. "
+        "TranSHER moves the blue one by B (arrow) and places the countries beside their capitals. "
         f"MRR of these training triples, best of {SEEDS} initialisations (and mean): {', '.join(told)}.",
         figure,
     )

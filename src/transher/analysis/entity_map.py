@@ -57,9 +57,9 @@ def map_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "entity-map",
         "A map of the entities",
-        "The model was not given these groups: where a colour keeps together, training found it in the triples. "
-        "Two of many directions are drawn, so groups that overlap here may well be apart. "
-        "A name stands in the middle of its group.",
+        "The model was not given these groups: where a colour stays together, training found it in the triples. "
+        "Only two of many directions are drawn, so groups that overlap here may be apart. "
+        "A name is in the middle of its group.",
         figure,
     )
 

@@ -140,8 +140,7 @@ def patterns_section(subjects: Sequence[Subject]) -> Section | None:
         f"Patterns that {subject.label} has learned",
         "Nearness is 1 where the parameters of a relation meet the condition in every dimension. On the left each dot "
         "is a relation: symmetric ones, towards the right, should lie high. In the other two, rules that the data "
-        "shows (orange) should lie to the right of relations picked at random (grey). Rules that do not are ranked by "
-        "other means, if at all.",
+        "shows (orange) should lie to the right of relations picked at random (grey).",
         figure,
         [_example_table(graph, found, kind) for kind in ("symmetry", "inversion", "composition")],
     )

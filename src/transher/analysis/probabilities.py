@@ -36,9 +36,9 @@ def reliability_section(subjects: Sequence[Subject]) -> Section | None:
     return Section(
         "reliability",
         "How far probabilities can be trusted",
-        "The test triples are hidden, and the run names the facts that it believes in: the best 10,000 of a completion "
-        "and the first three answers to random queries. On the diagonal a probability is right, below it is too high; "
-        "larger dots stand for more facts. Platt's method on drawn corruptions is shown beside. "
+        "The test triples are hidden, and the run names the most probable facts: the best 10,000 of a completion and "
+        "the first three answers to random queries. On the diagonal a probability is right, below it is too high; "
+        "larger dots stand for more facts. Platt's method, fitted on random corruptions, is shown for comparison. "
         "The table has mean probability / share that holds, and the Brier score, the mean squared error, of both. Only "
         "test triples count as right, so shares are lower bounds.",
         figure,

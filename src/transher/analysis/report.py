@@ -19,6 +19,7 @@ from transher.analysis.translations import heat_section, norm_section
 from transher.errors import UsageError
 from transher.files import write_text
 from transher.runs.run import Run
+from transher.visible import shown_html
 
 SECTIONS: tuple[Callable[[Sequence[Subject]], Section | None], ...] = (
     results_section,
@@ -67,41 +68,41 @@ def html_page(subjects_: Sequence[Subject], sections: Sequence[tuple[Section, by
     """One page with everything in it; sections come with their pictures as SVG."""
     graph = subjects_[0].run.graph
     title = f"{' and '.join(subject.label for subject in subjects_)} on {graph.name}"
-    links = "".join(f'<a href="#{section.name}">{escape(section.title)}</a>' for section, _ in sections)
+    links = "".join(f'<a href="#{section.name}">{shown_html(section.title)}</a>' for section, _ in sections)
     lead = (
         f"{len(graph.entities):,} entities, {len(graph.relations):,} relations, {len(graph.train):,} training and "
         f"{len(graph.test):,} test triples."
     )
     body = "".join("".join(_section(*part)) for part in sections)
     return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{shown_html(title)}</title>'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_CSS}</style></head>\n'
-        f"<body><main><h1>{escape(title)}</h1><p>{lead}</p>{_settings(subjects_)}<nav>{links}</nav>\n{body}"
+        f"<body><main><h1>{shown_html(title)}</h1><p>{lead}</p>{_settings(subjects_)}<nav>{links}</nav>\n{body}"
         "</main></body></html>\n"
     )
 
 
 def _section(section: Section, drawn: bytes | None) -> Iterator[str]:
-    yield f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
-    yield f'<p class="caption">{escape(section.caption)}</p>'
+    yield f'<section id="{section.name}"><h2>{shown_html(section.title)}</h2>'
+    yield f'<p class="caption">{shown_html(section.caption)}</p>'
     if drawn is not None:
         data = base64.b64encode(drawn).decode()
-        yield f'<img alt="{escape(section.title)}" src="data:image/svg+xml;base64,{data}">'
+        yield f'<img alt="{shown_html(section.title)}" src="data:image/svg+xml;base64,{data}">'
     yield f'<div class="tables">{"".join(_table(table) for table in section.tables)}</div></section>\n'
 
 
 def _table(cells: Cells) -> str:
-    head = "".join(f"<th>{escape(header)}</th>" for header in cells.headers)
+    head = "".join(f"<th>{shown_html(header)}</th>" for header in cells.headers)
     rows = "".join(
         "<tr>"
         + "".join(
-            f"<td{' class=marked' if (row, column) in cells.marked else ''}>{escape(text)}</td>"
+            f"<td{' class=marked' if (row, column) in cells.marked else ''}>{shown_html(text)}</td>"
             for column, text in enumerate(line)
         )
         + "</tr>"
         for row, line in enumerate(cells.rows)
     )
-    caption = f"<caption>{escape(cells.title)}</caption>" if cells.title else ""
+    caption = f"<caption>{shown_html(cells.title)}</caption>" if cells.title else ""
     return f'<div class="scroll"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
 
 
@@ -112,7 +113,7 @@ def _settings(subjects_: Sequence[Subject]) -> str:
         seconds = (subject.run.manifest or {}).get("cost", {}).get("seconds")
         cost = f", {seconds / 60:.1f} minutes of training" if seconds else ""
         parts.append(
-            f"<details><summary>{escape(subject.label)}: recipe{cost}</summary>"
+            f"<details><summary>{shown_html(subject.label)}: recipe{cost}</summary>"
             f"<pre>{escape(subject.run.recipe.to_toml())}</pre></details>"
         )
     return "".join(parts)

@@ -41,9 +41,9 @@ def results_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "results",
         "How good the answers are",
-        "A bar is the 95 % interval over test triples. Where the bars of two runs overlap they may still differ: the "
-        "paired test below looks at the same query under both. It speaks of these trainings; that one method is better "
-        "than another takes several seeds of each.",
+        "A bar is the 95 % interval over test triples. Two runs whose bars overlap may still differ: the paired test "
+        "below compares them query by query. It is about these trainings. To show that one method is better than "
+        "another, train several seeds of each.",
         figure,
         tables,
     )
@@ -104,8 +104,8 @@ def types_section(subjects: Sequence[Subject]) -> Section:
     return Section(
         "types",
         "By relation type",
-        "Asking for the side that is N is hard for every model, since many answers are right and only one is asked "
-        "for: 1-to-N tails and N-to-1 heads. Long bars are types with few test triples; differences there say little.",
+        "1-to-N tails and N-to-1 heads are hard for every model, since many answers are right and only one is asked "
+        "for. Long bars are types with few test triples; differences there mean little.",
         figure,
         [Cells(headers, rows, best)],
     )

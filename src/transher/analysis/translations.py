@@ -37,7 +37,11 @@ def heat_section(subjects: Sequence[Subject]) -> Section | None:
     heat = np.stack([pooled[types == code].mean(0) for code in present])
     figure, (left, right) = canvas(10, 2.9, 2, width_ratios=[3, 1])
     image = left.imshow(heat, aspect="auto", cmap="cividis", vmin=0)
-    labels = [f"{RELATION_TYPES[code]}\n{int((types == code).sum())} relations" for code in present]
+    counts = [int((types == code).sum()) for code in present]
+    labels = [
+        f"{RELATION_TYPES[code]}\n{count} relation{'s' if count > 1 else ''}"
+        for code, count in zip(present, counts, strict=True)
+    ]
     left.set_yticks(range(len(present)), labels)
     left.set(title=f"Mean $|B_r|$, {subject.drawn}", xlabel=f"dimensions, in {heat.shape[1]} blocks")
     left.grid(visible=False)
@@ -58,9 +62,9 @@ def heat_section(subjects: Sequence[Subject]) -> Section | None:
     return Section(
         "translations",
         "Which relations are translated",
-        "Brighter rows move their entities farther. Read them with the bars on the right, the median number of "
-        "training triples (line: the middle half): λ pulls every B_r towards 0 in each step, and the data pulls only "
-        "at those that occur, so a dark row of rare relations shows that they are rare before it shows anything else.",
+        "Brighter rows move their entities farther. The bars on the right show the median number of training triples "
+        "(line: the middle half). λ pulls every B_r towards 0 in each step, and the data acts only on the relations of "
+        "the batch. So a row of rare relations may be dark only because they are rare.",
         figure,
     )
 
@@ -125,8 +129,8 @@ def norm_section(subjects: Sequence[Subject]) -> Section | None:
         "translation-norms",
         "How far the translations reach",
         f"{above:.0%} of the relations have a translation longer than the margin γ, so that it decides scores by "
-        "itself. On the right: does the length follow the type, or how often a relation is seen? Symmetric relations "
-        "(ringed) have a reason of their own to be short: with r^H = r^T, symmetry takes B_r = 0.",
+        "itself. On the right: does the length depend on the type, or on how often a relation occurs? Symmetric "
+        "relations (ringed) have another reason to be short: with r^H = r^T, symmetry needs B_r = 0.",
         figure,
     )
 

@@ -29,8 +29,8 @@ Ids = NDArray[np.integer]
 WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
 
 # Candidates beyond those that are asked for: the judge's order is not the scorer's.
-_MORE = 54
-_RANKED = 32  # answers among which a rank is by probability: they come from the same candidates as the first ten
+_MORE = 44
+_RANKED = 10  # answers among which a rank is by probability: they come from the same candidates as the first ten
 
 
 class Question(NamedTuple):
@@ -196,5 +196,4 @@ class Answering:
     def _candidates(self, top: int) -> int:
         """How many candidates the scorer is asked for: a power of two, so that a few more or fewer answers come from
         the same candidates."""
-        wanted = 2 * top + (2 * _MORE if self.scorer.sides_differ else 0) + _MORE
-        return 1 << (wanted - 1).bit_length()
+        return 1 << (2 * top + _MORE - 1).bit_length()

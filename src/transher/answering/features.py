@@ -1,9 +1,11 @@
 """What the judge looks at: numbers that describe a pair of entities as a fact of a relation, and their words.
 
-Of each scorer of vectors: its score, and how that compares with the scores of the other candidates of the head and of
-the tail, and with those of their trained answers. Of rules: how strongly they predict the pair. Of the graph: how many
-answers are known already, whether the relation has one answer only, whether such entities stand there at all, how often
-they occur.
+Of the scorer, or of the part of it that is not rules: its score, and how that compares with the scores of the other
+candidates of the head and of the tail, and with those of their trained answers. The members of a blend speak as one:
+each for itself told the judge less on validation facts of FB15k-237, and took longer. Of rules: how strongly they
+predict the pair. Of the graph: how many answers are known already, whether the relation has one answer only, whether
+such entities stand there at all, how often they occur. Of facts that came later, where the judge is fitted on them: how
+many have the same answer.
 
 Scores are compared with what was trained on alone (`transher.answering.levels`). Counts of known answers take in a few
 that training did not see: a person whose birthplace is a validation fact has a birthplace.
@@ -16,10 +18,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from transher.answering.levels import PLACES, Levels
+from transher.answering.recent import Recent
 from transher.graph.ends import Ends
 from transher.graph.graph import Side
 from transher.graph.known import KnownTriples
@@ -41,6 +43,7 @@ OF_SCORER = (
     "above known heads",
 )
 OF_RULES = ("rules", "strongest rule")  # the probability may only rise with these too
+OF_LATER = ("recent facts of tail",)  # and with these
 OF_GRAPH = (
     "known tails",
     "known heads",
@@ -101,15 +104,19 @@ class Trained(NamedTuple):
 
 
 class Describer:
-    """Describes triples by the scorers of vectors `dense`, by rules if there are some, and by what was trained on."""
+    """Describes triples by a scorer, whose `levels` are None where it is nothing but rules, by rules if there are some,
+    by what was trained on, and by `recent` facts where the judge is fitted on them."""
 
-    def __init__(self, dense: Sequence[Levels], rules: Rules | None, trained: KnownTriples, ends: Ends) -> None:
-        self.dense, self.rules, self.trained, self.ends = tuple(dense), rules, trained, ends
+    def __init__(
+        self, levels: Levels | None, rules: Rules | None, trained: KnownTriples, ends: Ends, recent: Recent | None
+    ) -> None:
+        self.levels, self.rules, self.trained, self.ends, self.recent = levels, rules, trained, ends, recent
 
     @property
     def names(self) -> tuple[str, ...]:
-        names = tuple(named(feature, part) for part in range(len(self.dense)) for feature in OF_SCORER)
-        return (*names, *(OF_RULES if self.rules is not None else ()), *OF_GRAPH)
+        of_scorer = OF_SCORER if self.levels is not None else ()
+        of_rules = OF_RULES if self.rules is not None else ()
+        return (*of_scorer, *of_rules, *OF_GRAPH, *(OF_LATER if self.recent is not None else ()))
 
     @property
     def first_names(self) -> tuple[str, ...]:
@@ -122,19 +129,23 @@ class Describer:
         return tuple(name not in OF_GRAPH for name in names)
 
     def first(
-        self, triples: NDArray[np.integer], known: KnownTriples, scores: Sequence[NDArray[np.float32]] | None = None
+        self, triples: NDArray[np.integer], known: KnownTriples, scores: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Features (n, m) of triples (n, 3) but for those of rules, which take longer. scores: (n,) of each scorer,
-        where they are at hand."""
-        given = scores if scores is not None else [levels.score(triples) for levels in self.dense]
-        parts = [self._of_scorer(levels, triples, own) for levels, own in zip(self.dense, given, strict=True)]
-        return np.concatenate([*parts, self._of_graph(triples, known)], 1)
+        """Features (n, m) of triples (n, 3) but for those of rules, which take longer. scores: (n,), where they are at
+        hand."""
+        parts = [self._of_graph(triples, known)]
+        if self.levels is not None:
+            own = self.levels.score(triples) if scores is None else scores
+            parts.insert(0, self._of_scorer(self.levels, triples, own))
+        if self.recent is not None:
+            parts.append(self.recent.of_others(triples)[:, None].astype(np.float32))
+        return np.concatenate(parts, 1)
 
     def whole(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> NDArray[np.float32]:
         """All features (n, m), in the order of `names`, from those of `first`."""
         if self.rules is None:
             return first
-        place = len(self.dense) * len(OF_SCORER)
+        place = 0 if self.levels is None else len(OF_SCORER)
         return np.concatenate([first[:, :place], self._of_rules(self.rules, triples), first[:, place:]], 1)
 
     def fitting(self, whole: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -162,8 +173,7 @@ class Describer:
         return np.stack(columns, 1).astype(np.float32)
 
     def _of_rules(self, rules: Rules, triples: NDArray[np.integer]) -> NDArray[np.float32]:
-        given = torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64))
-        return np.stack([rules.score(given).numpy(), rules.reasons(triples, 1).strongest], 1).astype(np.float32)
+        return np.stack(rules.strengths(triples), 1)
 
     def _of_graph(self, triples: NDArray[np.integer], known: KnownTriples) -> NDArray[np.float32]:
         heads, relations, tails = triples.T
@@ -207,11 +217,6 @@ class Describer:
         alone = self._relations.single_head if side == "tail" else self._relations.single_tail
         others = known.answers(side).counts(anchors, relations) - known.has(triples)
         return np.where((alone[relations] >= _MOSTLY) | (trained == 0), others, trained)
-
-
-def named(feature: str, part: int) -> str:
-    """The name of a feature of the scorer with this number."""
-    return feature if part == 0 else f"{feature} ({part + 1})"
 
 
 def _standing(scores: NDArray[np.float32], values: NDArray[np.float32]) -> tuple[Numbers, Numbers]:

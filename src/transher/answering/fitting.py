@@ -10,6 +10,7 @@ the top.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,9 +20,10 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from transher.answering.features import Describer
-from transher.answering.judge import Curve, Judge, Verdicts, fold_of, raw_scores
+from transher.answering.judge import Curve, Judge, Verdicts, raw_scores
 from transher.answering.levels import PLACES, Levels, from_best
-from transher.answering.likelihood import HALF, curvatures, gradients, losses
+from transher.answering.likelihood import HALF, derivatives, losses
+from transher.answering.recent import FOLDS, Recent, fold_of
 from transher.deadline import slices
 from transher.evaluation.ranks import Progress
 from transher.graph.encoding import triple_keys
@@ -42,7 +44,6 @@ _FIRST_ROWS = 60_000  # for the first look
 _QUERIES = 1_500  # of each kind and side that are drawn
 _BLOCK = 1 << 18  # pairs described at a time
 _HEAVIEST = 50.0  # weight of a pair that was drawn, for the trees: more would shake them; the curve makes up for it
-_FOLDS = 5
 _ROUNDS, _PATIENCE, _QUICK_ROUNDS = 400, 20, 30
 _KNOTS, _LEANING = 8, 1.0  # of the curve that calibrates; how much it leans on slope 1, in units of the loss
 _FREE = 0.01  # the same of its height, and of the step down to pairs that do not fit
@@ -63,13 +64,15 @@ def fit_judge(
     """The judge of a scorer, with `rules` beside it, fitted on the validation triples, or on facts that came later;
     None where there are none.
 
-    about: entities whose later facts are all given. Pairs without any of them say nothing, and are left out.
+    about: entities whose later facts are all given. Pairs and facts without any of them are left out.
     """
     hidden = graph.valid if later is None else later[~graph.known.has(later)]
+    if later is not None and about is not None:  # facts about others must not be seen: a trial may be on them
+        hidden = hidden[np.isin(hidden[:, 0], about) | np.isin(hidden[:, 2], about)]
     known = graph.trained if later is None else graph.known
     if not len(hidden):
         return None
-    describer = describe(scorer, graph, rules)
+    describer = describe(scorer, graph, rules, None if later is None else Recent.of(hidden, len(graph.relations)))
     pairs = _candidates(scorer, describer, graph, known, hidden, progress)
     if about is not None:
         pairs = pairs.take(np.isin(pairs.triples[:, 0], about) | np.isin(pairs.triples[:, 2], about))
@@ -80,16 +83,18 @@ def fit_judge(
     return Judge(verdicts, describer, graph.known)
 
 
-def describe(scorer: Scorer, graph: Graph, rules: Rules | None) -> Describer:
-    """How triples of a graph are described for the judge of a scorer."""
+def describe(scorer: Scorer, graph: Graph, rules: Rules | None, recent: Recent | None = None) -> Describer:
+    """How triples of a graph are described for the judge of a scorer. recent: facts that came later, which it is
+    fitted on."""
     ends = Ends(graph.trained, graph.entity_types)
-    dense = [Levels(part, graph.trained, ends) for part in scorer.parts if part.dense]
-    return Describer(dense, rules_of(scorer) or rules, graph.trained, ends)
+    dense = scorer.dense_part
+    levels = None if dense is None else Levels(dense, graph.trained, ends)
+    return Describer(levels, rules_of(scorer) or rules, graph.trained, ends, recent)
 
 
 class Pairs(NamedTuple):
-    """Triples (n, 3), whether each holds (n,), for how many like it each stands (n,), and its score (n,) by the only
-    scorer, where it is at hand."""
+    """Triples (n, 3), whether each holds (n,), for how many like it each stands (n,), and its score (n,) by the dense
+    part of the scorer, where it is at hand."""
 
     triples: Triples
     holds: NDArray[np.bool_]
@@ -109,24 +114,33 @@ def _candidates(
     progress: Progress | None,
 ) -> Pairs:
     """The pairs that are not known among the best candidates of their head or of their tail: all of those that fit, and
-    some of the others."""
-    surveyed: list[tuple[Triples, NDArray[np.float32]]] = []
-    if describer.dense and describer.dense[0].all_fit:
-        surveyed = [_survey(levels, describer, progress) for levels in describer.dense]
+    some of the others. Where facts that came later are learned from, also any head with their frequent tails."""
+    levels, scores = describer.levels, None
     triples, weights = _drawn(scorer, describer, known, hidden, _QUERIES if scorer.dense else _QUERIES // 4)
-    if surveyed:
+    found = [] if describer.recent is None else _frequent(describer, describer.recent)
+    if levels is not None and levels.all_fit:
+        surveyed, scores = _survey(levels, describer, progress)
         fit = describer.ends.fits(triples)
-        triples, weights = triples[~fit], weights[~fit]
-    triples = np.concatenate([*(found for found, _ in surveyed), triples])
+        triples, weights, found = triples[~fit], weights[~fit], [surveyed, *found]
+    triples = np.concatenate([*found, triples])
     weights = np.concatenate([np.ones(len(triples) - len(weights)), weights])
-    scores = None
-    if len(surveyed) == 1:
-        scores = np.concatenate([surveyed[0][1], describer.dense[0].score(triples[len(surveyed[0][0]) :])])
+    if levels is not None and scores is not None:
+        scores = np.concatenate([scores, levels.score(triples[len(scores) :])])
     keys, first = np.unique(_keys(graph, triples), return_index=True)
     holds = np.isin(keys, _keys(graph, hidden))
     pairs = Pairs(triples[first], holds, weights[first], None if scores is None else scores[first])
     plausible = describer.ends.plausible(pairs.triples)
     return pairs.take(plausible & ~known.has(pairs.triples))
+
+
+def _frequent(describer: Describer, recent: Recent) -> list[Triples]:
+    """Every head that fits with the tails that came most often: triples (n, 3) of each relation."""
+    found = []
+    for relation in range(describer.trained.relation_count):
+        heads, tails = describer.ends.fitting(relation), recent.frequent(relation).astype(np.int32)
+        pairs = np.repeat(heads, len(tails)), np.tile(tails, len(heads))
+        found.append(np.stack([pairs[0], np.full(len(pairs[0]), relation, np.int32), pairs[1]], 1))
+    return found
 
 
 def _keys(graph: Graph, triples: Triples) -> NDArray[np.int64]:
@@ -261,18 +275,17 @@ def _trees(
         _Rows(features, learned.holds, weights[0]),
         learning._replace(rising=describer.rising_of(describer.names)),
     )
-    boosters, said = [], np.empty(len(chosen))
-    for own, others in _folds(learned):
-        booster = learning.booster(rows.take(own), rows.take(others))
-        boosters.append(booster.model_to_string())
+    folds, said = list(_folds(learned)), np.empty(len(chosen))
+    with ThreadPoolExecutor(max(1, min(len(folds), torch.get_num_threads()))) as threads:
+        boosters = list(threads.map(lambda fold: learning.booster(*(rows.take(part) for part in fold)), folds))
+    for booster, (_, others) in zip(boosters, folds, strict=True):
         said[others] = start + raw_scores(booster, features[others])
     curve = _fit_curve(said, describer.fitting(features), learned.holds, weights[1], share)
-    return tuple(boosters), quick.model_to_string(), start, curve
+    return tuple(booster.model_to_string() for booster in boosters), quick.model_to_string(), start, curve
 
 
 def _first(describer: Describer, pairs: Pairs, part: slice, known: KnownTriples) -> NDArray[np.float32]:
-    scores = None if pairs.scores is None else [pairs.scores[part]]
-    return describer.first(pairs.triples[part], known, scores)
+    return describer.first(pairs.triples[part], known, None if pairs.scores is None else pairs.scores[part])
 
 
 def _in_blocks(count: int, describe: Callable[[slice], NDArray[np.float32]]) -> NDArray[np.float32]:
@@ -306,7 +319,7 @@ def _chosen(
 def _folds(rows: Pairs) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Positions to learn from and to try on, by head. Trees can tell an entity by its degree, and would remember its
     answers: they are tried on heads that are new to them."""
-    for count in range(_FOLDS, 1, -1):
+    for count in range(FOLDS, 1, -1):
         folds = fold_of(rows.triples[:, 0], count)
         found = [(np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)) for fold in range(count)]
         if all(len(inside) and len(outside) for inside, outside in found):
@@ -367,7 +380,8 @@ class _Learning(NamedTuple):
 
         def push(z: Numbers, data: Dataset) -> tuple[Numbers, Numbers]:
             holds, weights = _labels(data)
-            return weights * gradients(z, holds, share), weights * curvatures(z, share)
+            slope, curvature = derivatives(z, holds, share)
+            return weights * slope, weights * curvature
 
         return {
             "objective": push,
@@ -413,7 +427,7 @@ def _fit_curve(
     def loss(line: Numbers) -> tuple[float, Numbers]:
         slopes, offset, misfit = np.exp(line[:-2]), line[-2], line[-1]
         z = knots[0] + offset + beyond + reach @ slopes + np.where(fits, 0.0, misfit)
-        errors = weights * gradients(z, holds, share)
+        errors = weights * derivatives(z, holds, share)[0]
         total = float((weights * losses(z, holds, share)).sum()) + float(leaning @ np.square(line))
         moved = np.append((reach.T @ errors) * slopes, [errors.sum(), errors[~fits].sum()])
         return total, moved + 2 * leaning * line

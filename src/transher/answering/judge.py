@@ -22,7 +22,6 @@ probability never falls when a score rises.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -32,6 +31,7 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from transher.answering.features import Describer
+from transher.answering.recent import fold_of
 from transher.errors import UsageError
 from transher.graph.known import KnownTriples
 
@@ -100,15 +100,14 @@ class Judge:
         return self._missing(found, ratio)
 
     def promising(
-        self, triples: NDArray[np.integer], scores: Sequence[NDArray[np.float32]], least: float, most: int
+        self, triples: NDArray[np.integer], scores: NDArray[np.float32], least: float, most: int
     ) -> NDArray[np.int64]:
         """Which of triples (n, 3), by position, have log odds of at least `least`, but for rounding; the `most` best of
-        them if they are more. scores: (n,) by each scorer of vectors. A quick look that leaves out rules comes first.
-        """
+        them if they are more. scores: (n,), but for rules. A quick look that leaves out rules comes first."""
         found = np.full(len(triples), -np.inf)
         for first in range(0, len(triples), _ROWS):
             part = slice(first, first + _ROWS)
-            rows = self.describer.first(triples[part], self._known, [own[part] for own in scores])
+            rows = self.describer.first(triples[part], self._known, scores[part])
             quick = raw_scores(self._quick, rows) + self.verdicts.start
             kept = np.flatnonzero(quick >= least - _QUICK)
             found[first + kept] = self._missing(self._holding(triples[part][kept], rows[kept]), 1.0)
@@ -179,12 +178,6 @@ class Judge:
 
 _QUICK = 4.0  # log odds by which the quick look may be too low: rules can be that much of a surprise
 _ROUNDING = 0.05  # of log odds: scores that were computed in another way may fall on the other side of a split
-
-
-def fold_of(heads: NDArray[np.integer], folds: int) -> NDArray[np.int64]:
-    """Which of the boosters was fitted without each of the heads (n,): (n,)."""
-    mixed = (heads.astype(np.int64) * 2654435761) % (1 << 32) >> 7
-    return np.asarray(mixed % folds, np.int64)
 
 
 def raw_scores(booster: Booster, features: NDArray[np.float32]) -> Numbers:

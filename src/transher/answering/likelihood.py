@@ -21,16 +21,11 @@ def losses(z: Numbers, hidden: NDArray[np.bool_], share: float) -> Numbers:
     return np.where(hidden, -np.log(share) - log_expit(z), -np.log(_rest(z, share)))
 
 
-def gradients(z: Numbers, hidden: NDArray[np.bool_], share: float) -> Numbers:
-    """Its derivative by z: (n,)."""
+def derivatives(z: Numbers, hidden: NDArray[np.bool_], share: float) -> tuple[Numbers, Numbers]:
+    """Its derivative by z, and the Fisher information of z, which is the expected second derivative: (n,) each."""
     holds, not_holds = expit(z), expit(-z)
-    return np.where(hidden, -not_holds, share * holds * not_holds / _rest(z, share))
-
-
-def curvatures(z: Numbers, share: float) -> Numbers:
-    """The Fisher information of z, which is its expected second derivative: (n,)."""
-    holds, not_holds = expit(z), expit(-z)
-    return share * holds * not_holds * not_holds / _rest(z, share)
+    slope = share * holds * not_holds / np.maximum((1 - share) + share * not_holds, np.finfo(np.float64).tiny)
+    return np.where(hidden, -not_holds, slope), slope * not_holds
 
 
 def _rest(z: Numbers, share: float) -> Numbers:

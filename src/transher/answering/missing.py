@@ -5,7 +5,7 @@ tails. Of each unit only what can still be among the best is kept, so memory is 
 whatever the graph's size. The standing after a unit is all that it takes to resume.
 
 The judge (`transher.answering.judge`) gives the order. It looks at pairs that are among the ten best candidates of
-their head or of their tail; a search of few pairs looks at all of them.
+their head or of their tail, or that have a tail which came often lately; a search of few pairs looks at all of them.
 """
 
 from __future__ import annotations
@@ -168,11 +168,12 @@ class Search:
         among the ten best of their head or of their tail by some scorer, as far as they may be good enough."""
         known = known_places(self._graph.known, relation, heads, tails)
         judge = self._answering.judge
-        dense = [] if judge is None or self.pairs <= _SMALL else judge.describer.dense
-        crossed = [cross_scores(levels.scorer, relation, heads, tails).numpy() for levels in dense]
-        if crossed:
-            ends = [self._best_of_ends(*each, relation, heads, tails) for each in zip(dense, crossed, strict=True)]
-            chosen = np.logical_or.reduce(ends)
+        levels = None if judge is None or self.pairs <= _SMALL else judge.describer.levels
+        crossed = None if levels is None else cross_scores(levels.scorer, relation, heads, tails).numpy()
+        if levels is not None and crossed is not None:
+            chosen = self._best_of_ends(levels, crossed, relation, heads, tails)
+            if judge is not None and judge.describer.recent is not None:
+                chosen[:, np.isin(tails, judge.describer.recent.frequent(relation))] = True
         elif self.pairs <= _SMALL:
             chosen = np.ones((len(heads), len(tails)), dtype=np.bool_)
         else:
@@ -183,11 +184,10 @@ class Search:
         if self._earlier is not None:
             fresh = ~self._earlier.has(triples)
             triples, rows, columns = triples[fresh], rows[fresh], columns[fresh]
-        if not crossed or judge is None or len(triples) <= self.wanted.best:
+        if crossed is None or judge is None or len(triples) <= self.wanted.best:
             return triples
         least = least if self.wanted.missing_share is None else -np.inf
-        scores = [matrix[rows, columns] for matrix in crossed]
-        return triples[judge.promising(triples, scores, least, self.wanted.best)]
+        return triples[judge.promising(triples, crossed[rows, columns], least, self.wanted.best)]
 
     def _best_of_ends(
         self, levels: Levels, scores: NDArray[np.float32], relation: int, heads: Ids, tails: Ids

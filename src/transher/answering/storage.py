@@ -4,6 +4,7 @@ file has a hash of both: two of different fits do not make a judge, and LightGBM
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,12 +17,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from transher.answering.fitting import describe
 from transher.answering.judge import Curve, Judge, Verdicts
 from transher.answering.levels import WIDTH, Levels
+from transher.answering.recent import FOLDS, Recent
 from transher.errors import InputError
 from transher.files import (
     first_fault,
     read_safetensors,
     read_safetensors_metadata,
-    write_json,
+    replacing,
     write_safetensors,
 )
 from transher.graph.graph import Graph
@@ -29,8 +31,9 @@ from transher.rules import Rules
 from transher.scorer import Scorer
 
 JUDGE_FILE, LEVELS_FILE = "judge.json", "judge.safetensors"
-_FORMAT = 1
+_FORMAT = 2
 _LEVELS = ("starts", "entities", "values", "centre", "spread")
+_RECENT = ("recent.keys", "recent.counts")
 _REMEDY = "It was cut short or changed after it was written: delete it, and it is made anew when it is needed."
 
 
@@ -48,7 +51,6 @@ class _Stored(BaseModel):
     hidden: int
     known: int
     later: bool
-    parts: int  # scorers of which there are levels
     hash: str = ""
 
     def hashed(self, levels: str) -> str:
@@ -58,12 +60,15 @@ class _Stored(BaseModel):
 
 
 def save_judge(folder: Path, judge: Judge) -> None:
-    """Write a judge into a run's folder; it is there once the second file is."""
-    verdicts, dense = judge.verdicts, judge.describer.dense
+    """Write a judge into a run's folder. What goes wrong while it is written leaves the one that was there; a kill
+    between the two renames leaves none, which is fitted anew when it is needed."""
+    verdicts, levels = judge.verdicts, judge.describer.levels
     arrays: dict[str, NDArray[Any]] = {}
-    for number, levels in enumerate(dense):
-        arrays |= {f"{number}.{name}": getattr(levels, name) for name in _LEVELS}
-    write_safetensors(folder / LEVELS_FILE, arrays, {})
+    if levels is not None:
+        arrays |= {name: getattr(levels, name) for name in _LEVELS}
+    recent = judge.describer.recent
+    if recent is not None:
+        arrays |= {name: getattr(recent, name.removeprefix("recent.")) for name in _RECENT}
     stored = _Stored(
         format=_FORMAT,
         features=list(verdicts.features),
@@ -76,27 +81,37 @@ def save_judge(folder: Path, judge: Judge) -> None:
         hidden=verdicts.hidden,
         known=verdicts.known,
         later=verdicts.later,
-        parts=len(dense),
     )
-    stored.hash = stored.hashed(read_safetensors_metadata(folder / LEVELS_FILE)["xxh3_128"])
-    write_json(folder / JUDGE_FILE, stored.model_dump())
+    fresh = folder / f".{LEVELS_FILE}.part"
+    try:
+        write_safetensors(fresh, arrays, {})
+        stored.hash = stored.hashed(read_safetensors_metadata(fresh)["xxh3_128"])
+        with replacing(folder / JUDGE_FILE) as file:
+            file.write(json.dumps(stored.model_dump(), indent=2).encode())
+            file.flush()
+            (folder / JUDGE_FILE).unlink(missing_ok=True)  # it would be of other levels
+            os.replace(fresh, folder / LEVELS_FILE)
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
-def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) -> Judge:
-    """The judge of a run's folder."""
+def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) -> Judge | None:
+    """The judge of a run's folder; None where it has an earlier format, and is to be fitted anew."""
     path = folder / JUDGE_FILE
     try:
         stored = _Stored.model_validate_json(path.read_text("utf-8"))
-        if stored.format != _FORMAT:
+        if stored.format < _FORMAT:
+            return None
+        if stored.format > _FORMAT:
             raise ValueError(f"format {stored.format} is not known")
         arrays, metadata = read_safetensors(folder / LEVELS_FILE)
         if stored.hash != stored.hashed(metadata["xxh3_128"]):
             raise ValueError("it does not have the hash that it was written with")
-        describer = describe(scorer, graph, rules)
-        if describer.names != tuple(stored.features) or stored.parts != len(describer.dense):
+        describer = describe(scorer, graph, rules, _recent(arrays, len(graph.relations)) if stored.later else None)
+        if describer.names != tuple(stored.features):
             raise ValueError("it is of another kind of run")
-        for number, levels in enumerate(describer.dense):
-            _take(levels, arrays, number)
+        if describer.levels is not None:
+            _take(describer.levels, arrays)
         verdicts = Verdicts(
             tuple(stored.features),
             tuple(stored.boosters),
@@ -113,9 +128,19 @@ def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) 
         raise InputError(f"is not a judge of this run ({told}).", file=path, remedy=_REMEDY) from None
 
 
-def _take(levels: Levels, arrays: Mapping[str, NDArray[Any]], number: int) -> None:
+def _recent(arrays: Mapping[str, NDArray[Any]], relations: int) -> Recent | None:
+    """The later facts of a judge, checked; None of one that was fitted before these were looked at."""
+    if not set(_RECENT) <= arrays.keys():
+        return None
+    keys, counts = (arrays[name] for name in _RECENT)
+    if counts.shape != (len(keys), FOLDS) or not len(keys) or (np.diff(keys) <= 0).any():
+        raise ValueError(f"{LEVELS_FILE} has later facts out of order")
+    return Recent(keys, counts, relations)
+
+
+def _take(levels: Levels, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Levels from a file, checked: a look-up trusts that they are sorted and of one length."""
-    starts, entities, values, centre, spread = (arrays[f"{number}.{name}"] for name in _LEVELS)
+    starts, entities, values, centre, spread = (arrays[name] for name in _LEVELS)
     relations = (len(starts) - 1) // 2
     whole = values.shape == (len(entities), WIDTH) and len(centre) == len(spread) == relations
     if not whole or len(starts) != len(levels.starts) or starts[0] != 0 or starts[-1] != len(entities):

@@ -60,7 +60,7 @@ def sentences(asked: Asked, reasons: Sequence[Reason]) -> list[Because]:
     values = {reason.feature: reason.value for reason in reasons}
     effects: dict[str, float] = {}
     for reason in reasons:
-        topic = _topic(reason.feature)
+        topic = _TOPIC_OF[reason.feature]
         effects[topic] = effects.get(topic, 0.0) + reason.effect
     told = sorted((topic for topic in effects if abs(effects[topic]) >= _LEAST), key=lambda one: -abs(effects[one]))
     return [
@@ -176,6 +176,12 @@ def _degrees(asked: Asked, values: Values, speaks_for: bool) -> str:
     return f"{asked.head} occurs in {facts('head')}, and {asked.tail} in {facts('tail')}."
 
 
+def _recent(asked: Asked, values: Values, speaks_for: bool) -> str:
+    count = values["recent facts of tail"]
+    facts = f"{count:,.0f} later fact{' has' if count == 1 else 's have'}"
+    return f"{facts} {asked.tail} as tail of {asked.relation}." if count else f"No later fact has {asked.tail} there."
+
+
 def _relation(asked: Asked, values: Values, speaks_for: bool) -> str:
     return f"Pairs like this are facts of {asked.relation} {'more' if speaks_for else 'less'} often than of others."
 
@@ -218,10 +224,6 @@ _TOPICS = {
     "loop": _Topic(("loop",), _loop),
     "degrees": _Topic(("degree of head", "degree of tail"), _degrees),
     "relation": _Topic(("facts of relation", "relation"), _relation),
+    "recent": _Topic(("recent facts of tail",), _recent),
 }
 _TOPIC_OF = {feature: name for name, topic in _TOPICS.items() for feature in topic.features}
-
-
-def _topic(feature: str) -> str:
-    """What a feature is about. Those of a second scorer have its number behind them, and speak of the same."""
-    return _TOPIC_OF[feature.split(" (")[0]]

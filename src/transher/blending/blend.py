@@ -55,6 +55,15 @@ class Blend(Scorer):
         return all(member.dense for member in self.members)
 
     @property
+    def dense_part(self) -> Scorer | None:
+        found = [(number, member.dense_part) for number, member in enumerate(self.members)]
+        kept = {number: part for number, part in found if part is not None}
+        if len(kept) < 2:
+            return next(iter(kept.values()), None)
+        bends = tuple(self.weights.bends[number] for number in kept)
+        return Blend(list(kept.values()), Weights(self.weights.values[list(kept)], bends))
+
+    @property
     def queries_at_a_time(self) -> int:
         return min(super().queries_at_a_time, *(member.queries_at_a_time for member in self.members))
 
@@ -78,6 +87,17 @@ class Blend(Scorer):
         for number, member in enumerate(self.members):
             total += self._bent(number, member.score_triples(triples, side)).mul_(own[number])
         return total
+
+    def score(self, triples: Tensor) -> Tensor:
+        """As in Scorer. A member whose sides agree is asked once: rules take most of the time."""
+        total = torch.zeros(len(triples))
+        for number, member in enumerate(self.members):
+            found: Tensor | None = None
+            for side in SIDES:
+                if found is None or member.sides_differ:
+                    found = self._bent(number, member.score_triples(triples, side))
+                total += found * self._of_relations(triples[:, 1].long(), side)[number]
+        return total / len(SIDES)
 
     def _of_relations(self, relations: Tensor, side: Side) -> Tensor:
         """Weights (m, B) of B queries."""

@@ -27,6 +27,7 @@ _BENDS = (0.0, 3.0, 30.0, 300.0)  # of members that are not dense
 _LEANINGS = (None, 30.0, 10.0, 3.0, 1.0, 0.3)  # precision of the prior; None is one vector for all
 _WEAK = 1e-2  # precision of the common weights' own prior around 1 / members
 _FOLDS = 4
+_TRIALS = 4_000  # queries that bends are chosen by
 _SEED = 0
 _ROUNDS = 25
 _LARGEST_STEP = 2.0  # of the logarithm of a weight
@@ -45,9 +46,7 @@ def fit_blend(members: Sequence[Scorer], graph: Graph) -> Blend:
 def fit_weights(trials: Trials, dense: Sequence[bool]) -> Weights:
     """The weights of members from what they say in trials. dense: (m,), whose scores need not be bent."""
     with _one_thread():
-        choices = list(product(*((0.0,) if plain else _BENDS for plain in dense)))
-        worth = [_tried(trials, trials.compared(bends)[0], (None,))[0] for bends in choices] if choices[1:] else [0.0]
-        bends = choices[int(np.argmax(worth))]
+        bends = _bends(trials, dense)
         above, spread = trials.compared(bends)
         leaning = _LEANINGS[int(np.argmax(_tried(trials, above, _LEANINGS)))]
         fitted = _fit(trials, above, _common(trials, above), leaning).exp() / spread
@@ -58,11 +57,12 @@ def helpful(trials: Trials, dense: Sequence[bool], least: int = 2) -> tuple[list
     """The members, by their numbers, without those that the others do as well without, and the MRR of their blend on
     facts that common weights were fitted without. dense: (m,), as in `fit_weights`."""
     with _one_thread():
+        above, _ = trials.compared(_bends(trials, dense))
         kept = list(range(len(dense)))
-        worth = _worth(trials, dense, kept)
+        worth = _worth(trials, above, kept)
         while len(kept) > least:
             fewer = [[number for number in kept if number != out] for out in kept]
-            worths = [_worth(trials, dense, numbers) for numbers in fewer]
+            worths = [_worth(trials, above, numbers) for numbers in fewer]
             best = int(np.argmax(worths))
             if worths[best] < worth + _NOTHING:
                 break
@@ -70,11 +70,18 @@ def helpful(trials: Trials, dense: Sequence[bool], least: int = 2) -> tuple[list
     return kept, worth
 
 
-def _worth(trials: Trials, dense: Sequence[bool], numbers: Sequence[int]) -> float:
+def _bends(trials: Trials, dense: Sequence[bool]) -> tuple[float, ...]:
+    """How the members' scores are best bent, by some of the trials: few numbers are chosen."""
+    choices = list(product(*((0.0,) if plain else _BENDS for plain in dense)))
+    if len(choices) == 1:
+        return choices[0]
+    some = trials.take(torch.randperm(len(trials.facts), generator=torch.Generator().manual_seed(_SEED))[:_TRIALS])
+    return choices[int(np.argmax([_tried(some, some.compared(bends)[0], (None,))[0] for bends in choices]))]
+
+
+def _worth(trials: Trials, above: Tensor, numbers: list[int]) -> float:
     """MRR of a blend of some members, with common weights, on facts that these were fitted without."""
-    own = trials.of_members(numbers)
-    choices = product(*((0.0,) if dense[number] else _BENDS for number in numbers))
-    return max(_tried(own, own.compared(bends)[0], (None,))[0] for bends in choices)
+    return _tried(trials, above[:, numbers], (None,))[0]
 
 
 @contextmanager

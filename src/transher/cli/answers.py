@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "facts_file",
     type=click.Path(path_type=Path),
     metavar="FACTS",
-    help="Facts about entities that the run does not know; they are placed by these facts.",
+    help="File of facts about entities that the run does not know, to answer about them.",
 )
 @missing_share_option
 @threads_option
@@ -183,7 +183,11 @@ def explain(
 @out_option("File to write: .tsv, .csv, .parquet, .nt.")
 @click.option("--relation", "relations", multiple=True, help="Only facts of this relation; may be given many times.")
 @click.option("--entity", help="Only facts about this entity.")
-@click.option("--above", type=click.FloatRange(0, 1, min_open=True, max_open=True), help="Least probability.")
+@click.option(
+    "--above",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Only facts that are at least this probable.",
+)
 @click.option("--best", type=click.IntRange(min=1), help="Number of facts; by default 1,000, or all with --above.")
 @click.option("--any-entity", is_flag=True, help="Include entities that never occur at that end of the relation.")
 @click.option(

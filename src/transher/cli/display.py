@@ -13,7 +13,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from transher.cli.visible import shown, shown_lines
+from transher.visible import shown, shown_lines
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -265,13 +265,13 @@ def print_statistics(statistics: GraphStatistics) -> None:
         say(f"and {', '.join(f'{count:,} more {kind}' for kind, count in hidden.items())}: see --json")
     leak = statistics.leakage
     say(
-        f"Test triples that training has turned round: {leak.same_relation:.1%} with the same relation, "
-        f"{leak.inverse_relation:.1%} with an inverse, {leak.any_relation:.1%} with any."
+        f"Test triples whose reverse is a training triple: {leak.same_relation:.1%} by the same relation, "
+        f"{leak.inverse_relation:.1%} by an inverse one, {leak.any_relation:.1%} by any."
     )
     duplicates = sum(statistics.duplicate_triples.values())
     overlaps = ", ".join(f"{count:,} in {pair}" for pair, count in statistics.overlaps.items() if count) or "none"
     say(
-        f"Duplicate triples that remain: {duplicates:,}. In two splits: {overlaps}. Without a training triple: "
+        f"Duplicate triples: {duplicates:,}. Triples in two splits: {overlaps}. Not in any training triple: "
         f"{statistics.unseen_entities:,} entities, {statistics.unseen_relations:,} relations."
     )
 

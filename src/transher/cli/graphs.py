@@ -118,17 +118,18 @@ def plan(
         print_json([one.to_dict() for one in plans])
         return
     print_table(
-        f"{_number(entities):,} entities, k = {k}, {optimizer}, {batch} positives per worker: per worker",
-        ["workers", "table", "optimiser", "triples", "memory", "sent per step", "at 1 Gbit/s", "at 10", "at 100"],
+        f"{_number(entities):,} entities, k = {k}, {optimizer}, {batch} positives per worker. Per worker: GB of "
+        "memory, MB sent per step, and the ms that these take at 1, 10 and 100 Gbit/s",
+        ["workers", "table", "optimiser", "triples", "memory", "sent", "at 1", "at 10", "at 100"],
         (
             [
                 one.workers,
                 *(
-                    f"{size / 1e9:.2f} GB"
+                    f"{size / 1e9:.2f}"
                     for size in (one.table_bytes, one.state_bytes, one.triple_bytes, one.total_bytes)
                 ),
-                f"{one.sent / 1e6:.2f} MB",
-                *(f"{one.milliseconds(speed):.2f} ms" for speed in (1, 10, 100)),
+                f"{one.sent / 1e6:.2f}",
+                *(f"{one.milliseconds(speed):.2f}" for speed in (1, 10, 100)),
             ]
             for one in plans
         ),

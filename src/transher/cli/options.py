@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from transher.cli.visible import shown, shown_json, shown_lines
 from transher.errors import Interrupted, TransherError, UsageError
+from transher.visible import shown, shown_json, shown_lines
 
 if TYPE_CHECKING:
     from transher.graph import Graph
@@ -52,9 +52,9 @@ class Commands(click.Group):
             remedy = " What was saved before is whole: free some space and resume." if error.errno == ENOSPC else ""
             where = f"{shown(str(error.filename))}: " if error.filename else ""
             raise click.ClickException(f"{where}{shown(error.strerror or str(error))}.{remedy}") from error
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt, SystemExit):
             raise
-        except Exception as error:
+        except BaseException as error:  # a panic of a library in Rust is no `Exception`
             if os.environ.get("TRANSHER_DEBUG") == "1":
                 raise
             raise click.ClickException(_unforeseen(error)) from error
@@ -64,7 +64,7 @@ class Commands(click.Group):
 _NO_MEMORY = ("can't allocate memory", "not enough memory", "Storage size calculation overflowed", "out of memory")
 
 
-def _unforeseen(error: Exception) -> str:
+def _unforeseen(error: BaseException) -> str:
     """One line for what no other part of the package has foreseen."""
     told = " ".join(str(error).split())
     if isinstance(error, MemoryError) or any(said in told for said in _NO_MEMORY):
@@ -81,18 +81,20 @@ TABLE_OPTIONS = (
     click.option("--format", "format", metavar="FORMAT", help="tsv, csv, jsonl, parquet, nt, nq, ttl, trig or rdf."),
     click.option("--delimiter", metavar="CHARACTER", help="Column separator of a table, such as ';' or tab."),
     click.option("--encoding", help="Encoding of a text file; utf-8 by default."),
-    click.option("--skip-bad-rows", is_flag=True, default=None, help="Leave out and count rows that cannot be read."),
+    click.option("--skip-bad-rows", is_flag=True, default=None, help="Leave out rows that cannot be read."),
 )
 GRAPH_OPTIONS = (
-    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples of entities that training lacks."),
-    click.option("--literals", type=click.Choice(["keep", "drop"]), help="Literals of an RDF file."),
+    click.option("--unseen", type=click.Choice(["keep", "drop"]), help="Test triples whose entities training lacks."),
+    click.option(
+        "--literals", type=click.Choice(["keep", "drop"]), help="Whether to keep the literals of an RDF file."
+    ),
     click.option("--entity-names", metavar="FILE", help="File with an identifier, a name and a description per line."),
     click.option("--relation-names", metavar="FILE", help="The same for relations."),
 )
 
 
 RECIPE_OPTIONS = (
-    click.option("--model", help="Name of the model; TranSHER by default."),
+    click.option("--model", help="Name of the model. By default train compares some, and search takes TranSHER."),
     click.option("--recipe", "recipe_name", help="A shipped recipe's name, or a TOML file."),
     click.option(
         "--set",
@@ -151,7 +153,7 @@ MACHINE_OPTIONS = (
         type=click.Choice(["auto", "cpu", "cuda", "mps"]),
         expose_value=False,
         callback=_use_device,
-        help="What computes; by default that of the recipe, which is a GPU if there is one.",
+        help="What computes; by default the recipe decides, which takes a GPU if there is one.",
     ),
 )
 
@@ -164,7 +166,7 @@ def threads_option(command: Callable[..., None]) -> Callable[..., None]:
 missing_share_option = click.option(
     "--missing-share",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    help="Share of all that holds which the graph lacks; by default as much as was held out for validation.",
+    help="Share of all true facts that the graph lacks; by default as many as were held out for validation.",
 )
 
 
@@ -292,9 +294,7 @@ def require(module: str, extra: str, what: str) -> None:
     from importlib.util import find_spec
 
     if find_spec(module) is None:
-        raise UsageError(
-            f"{what} needs {module}, which is not installed: pip install '.[{extra}]' in the project's folder."
-        )
+        raise UsageError(f"{what} needs {module}, which is not installed: pip install 'transher[{extra}]'")
 
 
 def print_json(value: Any) -> None:

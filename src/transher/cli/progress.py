@@ -20,8 +20,8 @@ from rich.progress import (
 )
 
 from transher.cli.display import MESSAGES
-from transher.cli.visible import shown
 from transher.training.watcher import Mined, Report, SearchWatcher, Watcher
+from transher.visible import shown
 
 
 @contextmanager

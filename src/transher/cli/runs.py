@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
-    help="How long models are chosen and trained, by default by the size of the graph; or how long rules are mined.",
+    help="Time to compare and train models (by default, it depends on the size of the graph), or to mine rules.",
 )
 @click.option(
     "--later",

@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from transher.cli.options import as_json_text
 from transher.cli.progress import download_bar
-from transher.cli.visible import shown
 from transher.errors import InputError, UnknownNameError
 from transher.graph.addresses import is_address, local_copy
 from transher.graph.faults import BadRows
@@ -21,6 +20,7 @@ from transher.graph.options import ReadingOptions
 from transher.graph.rows import ENDS, Rows, read_rows, unused
 from transher.runs.run import Run
 from transher.runs.scoring import ADDED, Unknown, judge_words
+from transher.visible import shown
 
 
 @contextmanager

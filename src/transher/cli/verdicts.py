@@ -15,7 +15,12 @@ from transher.errors import UsageError
 @click.option("--head", help="Head of a fact to mark.")
 @click.option("--relation", help="Its relation.")
 @click.option("--tail", help="Its tail.")
-@click.option("--mark", "verdict", type=click.Choice(["right", "wrong", "nothing"]), help="What to say of it.")
+@click.option(
+    "--mark",
+    "verdict",
+    type=click.Choice(["right", "wrong", "nothing"]),
+    help="How to mark it; 'nothing' removes the mark.",
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write all verdicts to a new file: .tsv, .csv or .parquet."
 )

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from transher.errors import UsageError
 from transher.evaluation.bootstrap import percentile_interval, resampled_means
@@ -82,6 +81,8 @@ def _bootstrap_p(means: NDArray[np.float64], difference: float) -> float:
 def _wilcoxon_p(differences: NDArray[np.float64]) -> float:
     """Signed-rank test; equal queries say nothing and are left out, and if all are equal so are the runs. It takes the
     two queries of a triple for independent, which the bootstrap does not: where they disagree, trust the bootstrap."""
+    from scipy import stats  # almost a second of CPU time, which a worker that starts again would wait for
+
     if not differences.any():
         return 1.0
     return float(stats.wilcoxon(differences).pvalue)

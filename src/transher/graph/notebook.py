@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from html import escape
+
+from transher.visible import shown_html
 
 
 def html_summary(title: str, rows: Mapping[str, str], code: str) -> str:
     """A table of two columns below a title, and a line of code to try next."""
+    left = 'style="text-align:left"'
     cells = "".join(
-        f'<tr><th style="text-align:left">{escape(name)}</th><td style="text-align:left">{escape(value)}</td></tr>'
+        f"<tr><th {left}>{shown_html(name)}</th><td {left}>{shown_html(value)}</td></tr>"
         for name, value in rows.items()
     )
-    return f"<div><b>{escape(title)}</b><table>{cells}</table><code>{escape(code)}</code></div>"
+    return f"<div><b>{shown_html(title)}</b><table>{cells}</table><code>{shown_html(code)}</code></div>"

@@ -11,8 +11,9 @@ from transher.kernels.interface import Kernels
 
 def back_end_of(device: torch.device) -> Kernels | None:
     """The back end of a device; None for plain torch."""
-    if gpu.module is not None and device.type == gpu.device_type:
-        return gpu.module
+    kernels = gpu.serving(device)
+    if kernels is not None:
+        return kernels
     return native.loaded() if device.type == "cpu" and native.serves() else None
 
 

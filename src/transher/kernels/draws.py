@@ -25,9 +25,10 @@ class Stream(NamedTuple):
 
     def words(self, count: int, device: torch.device) -> Tensor:
         """The first words, int64 (count,), as bits; count is a multiple of four."""
-        if gpu.module is not None and device.type == gpu.device_type:
+        kernels = gpu.serving(device)
+        if kernels is not None:
             found = torch.empty(count, dtype=torch.int64, device=device)
-            gpu.module.philox(self.key, (self.part, self.counter), found)
+            kernels.philox(self.key, (self.part, self.counter), found)
             return found
         generator = np.random.Philox(key=list(self.key), counter=[0, 0, self.part, self.counter])
         return torch.from_numpy(generator.random_raw(count).view(np.int64)).to(device)

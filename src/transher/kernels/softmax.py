@@ -58,7 +58,7 @@ def softmax_gradients(
     counts = offsets.diff()
     totals = torch.segment_reduce(weights, "sum", lengths=counts)
     loss = 0.0
-    d_query, d_candidates = torch.empty_like(query), query.new_zeros(count, width)
+    d_query, d_candidates = torch.empty_like(query), None
     size = max(1, min(len(query), held // max(1, count)))
     scores = query.new_empty(size, count)
     with _multiplying(query.device, precision):
@@ -80,11 +80,12 @@ def softmax_gradients(
             gradient = shares.to(torch.bfloat16) if half else shares
             _product(gradient, table, d_query[part])
             d_query[part] *= total
-            if half:
-                d_candidates += gradient.T @ (asked * total).to(torch.bfloat16)
+            found = gradient.T @ (asked * total).to(gradient.dtype)
+            if d_candidates is None:  # the only part of most batches: nothing is filled with zeros and added to
+                d_candidates = found.to(query.dtype)
             else:
-                d_candidates.addmm_(gradient.T, asked * total)
-    return SoftmaxGradients(loss, d_query, d_candidates)
+                d_candidates += found
+    return SoftmaxGradients(loss, d_query, query.new_zeros(count, width) if d_candidates is None else d_candidates)
 
 
 def has_bfloat16() -> bool:

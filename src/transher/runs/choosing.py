@@ -2,7 +2,8 @@
 them are trained to their end, and those that help each other are blended.
 
 Every part leaves its result in the folder before the next begins, so a choice can be resumed at any point. Measured
-speeds decide how long trainings may be. They are measured once and kept, so what follows does not depend on them again.
+speeds decide how long trainings may be. Where the machine turns out to be slower than that, because other work came,
+the trainings that are left become shorter. The record has the steps that each came to.
 
     choice.json        what was planned and what came of it; it stays in the finished run
     candidates/NAME/   a training each, until the best of them become members
@@ -25,6 +26,7 @@ from transher.files import sweep, write_text
 from transher.graph.graph import Graph
 from transher.runs.folder import (
     MANIFEST_FILE,
+    RECIPE_FILE,
     member_folders,
     new_folder,
     read_recipe,
@@ -47,7 +49,10 @@ _RULES = "rules"
 _RULES_SHARE, _RULES_LEAST, _RULES_MOST = 0.1, 2.0, 120.0  # of all seconds; longer mining adds next to nothing
 _END_SHARE = 0.2  # of all seconds, for the weights of the blend and the probabilities
 _PROBE_STEPS, _PROBE_SECONDS = 12, 1.5  # of a speed
-_ASKED = 6_000  # validation facts that members are compared by
+_ASKED = 2_500  # validation facts that members are compared by
+_LOOKS = 4  # times during a training that its length is compared with the time that is left
+_LATE = 1.1  # times the time that is left: a training that takes longer is shortened
+_LEAST_SHARE = 0.1  # of all seconds, for the trainings that are left, however late it is
 
 
 class Tried(BaseModel):
@@ -61,6 +66,7 @@ class Tried(BaseModel):
     first: int
     compared_mrr: float | None = None  # at step `first`, on validation triples
     mrr: float | None = None  # at its end
+    steps: int = 0  # so far
     seconds: float = 0.0
 
     @classmethod
@@ -202,12 +208,30 @@ class _Choosing:
             if (self._place(label) / MANIFEST_FILE).exists():
                 continue
             self.watcher.began(f"Training {tried.title}, {number} of {len(self.choice.finalists)}", self._left())
-            cost = self._train(tried, None)
+            stretch = max(1, (tried.candidate.recipe.training.steps - tried.steps) // _LOOKS)
+            cost = None
+            while cost is None:
+                self._shorten([self._tried(left) for left in self.choice.finalists[number - 1 :]])
+                cost = self._train(tried, tried.steps + stretch)
             write_manifest(self._place(label), tried.candidate.recipe, cost)
             self._save()
             self.watcher.noticed(
                 f"{tried.title}: validation MRR {tried.mrr or 0:.4f} at its end, after {tried.seconds:.0f} s."
             )
+
+    def _shorten(self, waiting: list[Tried]) -> None:
+        """Make trainings shorter that would take longer than there is time, all in the same proportion."""
+        left = max(self._training_left(), _LEAST_SHARE * 60 * self.choice.minutes)
+        rest = [tried.candidate.recipe.training.steps - tried.steps for tried in waiting]
+        needed = sum(steps * tried.seconds / max(1, tried.steps) for steps, tried in zip(rest, waiting, strict=True))
+        if needed <= _LATE * left:
+            return
+        for steps, tried in zip(rest, waiting, strict=True):
+            recipe, every = tried.candidate.recipe, tried.candidate.recipe.validation.every
+            shorter = tried.steps + max(every, int(steps * left / needed) // every * every)
+            tried.recipe = recipe.with_settings({"training.steps": min(shorter, recipe.training.steps)}).model_dump()
+        self._save()
+        self.watcher.noticed(f"The machine is slower than planned: trainings are cut to {left / needed:.0%}.")
 
     def _keep_helpful(self) -> None:
         """Decide which finalists the blend is made of."""
@@ -234,15 +258,18 @@ class _Choosing:
                 self._place(label).rename(place)
         return recipe
 
-    def _train(self, tried: Tried, until: int | None) -> dict[str, float]:
-        """Train a candidate from where it stands; gives what it cost so far."""
-        place, candidate = self._place(tried.label), tried.candidate
-        self._begin(place, candidate.recipe)
-        trainer = Trainer(self.graph, candidate.recipe, place, resume=(place / STATE_FILE).is_file())
+    def _train(self, tried: Tried, until: int) -> dict[str, float] | None:
+        """Train a candidate from where it stands up to a step; gives what it cost once it has come to its end."""
+        place, recipe = self._place(tried.label), tried.candidate.recipe
+        self._begin(place, recipe)
+        if read_recipe(place) != recipe:
+            recipe.save(place / RECIPE_FILE)
+        trainer = Trainer(self.graph, recipe, place, resume=(place / STATE_FILE).is_file())
         trainer.run(_Quiet(self.watcher), until)
         progress = trainer.progress
-        tried.mrr, tried.seconds = progress.best_mrr, progress.seconds
-        return {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+        tried.mrr, tried.steps, tried.seconds = progress.best_mrr, progress.step, progress.seconds
+        cost = {"seconds": progress.seconds, "steps": progress.step, "best_step": progress.best_step}
+        return cost if trainer.done else None
 
     def _begin(self, place: Path, recipe: AnyRecipe) -> None:
         if place.is_dir():
@@ -259,13 +286,20 @@ class _Choosing:
         return next(tried for tried in self.choice.tried if tried.label == label)
 
     def _save(self) -> None:
-        self.choice.seconds = self.before + time.monotonic() - self.started
+        self.choice.seconds = self._spent()
         self.choice.save(self.folder)
 
     def _left(self) -> float | None:
         """Seconds until everything but the test should be done; None where it takes longer than that."""
-        left = 60 * self.choice.minutes - self.before - (time.monotonic() - self.started)
+        left = 60 * self.choice.minutes - self._spent()
         return left if left > 0 else None
+
+    def _training_left(self) -> float:
+        """Seconds that are left for trainings."""
+        return 60 * self.choice.minutes * (1 - _END_SHARE) - self._spent()
+
+    def _spent(self) -> float:
+        return self.before + time.monotonic() - self.started
 
 
 class _Quiet(Watcher):

@@ -97,8 +97,9 @@ def carried_judge(judge: Judge, scorer: Scorer, graph: Graph) -> Judge:
     rules = judge.describer.rules
     if rules is not None:
         rules = Rules(rules.rows, graph.trained, rules.together)
-    describer = describe(scorer, graph, rules)
-    for levels, old in zip(describer.dense, judge.describer.dense, strict=True):
+    describer = describe(scorer, graph, rules, judge.describer.recent)
+    levels, old = describer.levels, judge.describer.levels
+    if levels is not None and old is not None:
         levels.starts, levels.entities, levels.values, levels.scale = old.starts, old.entities, old.values, old.scale
     return Judge(judge.verdicts, describer, graph.known)
 

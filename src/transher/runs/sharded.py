@@ -6,9 +6,12 @@ import atexit
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from transher import devices
 from transher.errors import Diverged, InputError, Interrupted, TransherError
@@ -16,12 +19,20 @@ from transher.files import alone, sweep, write_safetensors
 from transher.models import build_model
 from transher.models.sharded import Lead, Pieces, ShardedEmbeddings, follow
 from transher.scorer import Scorer
-from transher.training.checkpoints import FORMAT, MODEL_FILE, STATE_FILE
+from transher.training.checkpoints import FORMAT, MODEL_FILE, STATE_FILE, refuse_not_finite
 from transher.training.part_trainer import PartTrainer
 from transher.training.parts import Layout, bounds
 from transher.training.recipe import Recipe
 from transher.training.shard import read_shard
-from transher.training.shard_files import MODEL_POINTER, STATE_POINTER, mapped_parts, read_pointer, sweep_parts
+from transher.training.shard_files import (
+    MODEL_POINTER,
+    STATE_POINTER,
+    mapped_parts,
+    part_files,
+    parts_in_memory,
+    read_pointer,
+    sweep_parts,
+)
 from transher.training.watcher import Watcher
 from transher.workers import Workers, joined
 
@@ -106,36 +117,65 @@ def remove_parts(folder: Path) -> None:
         shutil.rmtree(folder / pointer.removesuffix(".json"), ignore_errors=True)
 
 
-def _fits(folder: Path) -> bool:
-    """Whether one process can answer from all weights: they take less than half of this machine's memory."""
-    said = read_pointer(folder, MODEL_POINTER)
-    size = sum((folder / said["folder"] / name).stat().st_size for name in said["files"])
-    return bool(2 * size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+def _fits(folder: Path, chosen: Sequence[int] | None = None, together: int = 1) -> bool:
+    """Whether weights can be answered from in memory: all parts, or those chosen by each of so many workers on this
+    machine, take less than half of its memory."""
+    paths = [path for path, _ in part_files(folder, MODEL_POINTER, chosen)]
+    size = sum(path.stat().st_size for path in paths if path.is_file())  # one that is missing is told by its reader
+    return bool(2 * together * size < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+def _own_parts(
+    folder: Path, own: Sequence[int], expected: Sequence[Mapping[str, tuple[int, int]]], workers: Workers
+) -> list[dict[str, Tensor]]:
+    """The weights of this worker's parts, whole, of the expected shapes and finite. If those of any worker are not, all
+    end, and those that know what is wrong tell it."""
+    problem: TransherError | None = None
+    try:
+        fits = _fits(folder, own, int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+        parts = (parts_in_memory if fits else mapped_parts)(folder, MODEL_POINTER, own)
+        for number, part, shapes in zip(own, parts, expected, strict=True):
+            _refuse_misfit(part, shapes, number, folder / MODEL_POINTER)
+    except TransherError as error:
+        problem = error
+    failed = bool(workers.total(torch.tensor(float(problem is not None))))
+    if problem is not None:
+        raise problem
+    if failed:
+        raise SystemExit(1)
+    return parts
+
+
+def _refuse_misfit(part: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, int]], number: int, file: Path) -> None:
+    for name, shape in shapes.items():
+        found = tuple(part[name].shape) if name in part else "nothing"
+        if found != shape:
+            raise InputError(f"part {number} has {found} for {name}, where recipe and graph say {shape}.", file=file)
+        if part[name].dtype != torch.float32:
+            raise InputError(f"part {number} has {part[name].dtype} for {name}, and not float32.", file=file)
+    refuse_not_finite(part, file)
 
 
 def sharded_scorer(folder: Path, recipe: Recipe, counts: Mapping[str, int]) -> Scorer:
     """What a sharded run answers by. Started by torchrun, each worker has its parts, the first one asks and the others
-    answer it until it ends; a process alone has all parts, mapped from their files."""
+    answer it until it ends; a process alone has all parts. They are in memory, or mapped if they do not fit."""
     folder = folder.resolve()
     if folder in _leads:
         return _leads[folder]
     workers, model = joined(), build_model(recipe.model)
-    parts = mapped_parts(folder, MODEL_POINTER)
-    layout = Layout(len(parts), workers.count)
+    count = len(read_pointer(folder, MODEL_POINTER)["files"])
+    layout = Layout(count, workers.count)
     own = layout.of(workers.index)
     widths = {"entities": model.entity_width, "relations": model.relation_width}
+    starts = {name: bounds(counts[name], count) for name in widths}
+    expected = [
+        {name: (starts[name][number + 1] - starts[name][number], width) for name, width in widths.items()}
+        for number in own
+    ]
+    parts = _own_parts(folder, own, expected, workers)
     pieces = {}
     for name, width in widths.items():
-        starts = bounds(counts[name], len(parts))
-        for number, part in enumerate(parts):
-            expected = starts[number + 1] - starts[number], width
-            if tuple(part[name].shape) != expected:
-                found = tuple(part[name].shape)
-                raise InputError(
-                    f"part {number} has {found} for {name}, where recipe and graph say {expected}.",
-                    file=folder / MODEL_POINTER,
-                )
-        mine = [(starts[number], parts[number][name]) for number in own]
+        mine = [(starts[name][number], part[name]) for number, part in zip(own, parts, strict=True)]
         pieces[name] = Pieces(counts[name], width, mine, layout.most, workers)
     needed = sum(part.nbytes for part in pieces.values())
     place = devices.place(workers.device(recipe.training.device), needed)

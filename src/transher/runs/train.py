@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -210,9 +211,11 @@ def conclude(
         evaluation = evaluate(scorer, graph, "test")
         evaluation.ranks.save(folder / RANKS_FILE)
         write_json(folder / EVALUATION_FILE, evaluation.to_dict())
+    started = time.perf_counter()
     fitted_judge(folder, scorer, graph, keep=True, training=cost["seconds"], watcher=watcher)
+    fitting = round(time.perf_counter() - started, 1)
     report_movement(folder, graph, scorer, _steps(folder, recipe))
-    write_manifest(folder, recipe, cost, members)
+    write_manifest(folder, recipe, {**cost, "fitting_seconds": fitting}, members)
 
 
 def _steps(folder: Path, recipe: AnyRecipe) -> int:

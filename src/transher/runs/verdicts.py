@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from transher.errors import InputError, UsageError
-from transher.files import first_fault
+from transher.files import first_fault, wait_for_lock
 from transher.graph.graph import Graph
 
 VERDICTS_FILE = "verdicts.jsonl"
@@ -92,9 +92,10 @@ def mark(folder: Path, triples: Mapping[Identifiers, Verdict | None]) -> None:
     ]
     path = folder / VERDICTS_FILE
     try:
-        _end_last_line(path)
-        with path.open("a", encoding="utf-8", newline="\n") as file:
-            file.write("".join(f"{line}\n" for line in lines))
+        with path.open("ab+") as file:
+            wait_for_lock(file)  # another may be in the middle of a line
+            _end_last_line(file)
+            file.write("".join(f"{line}\n" for line in lines).encode())
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
@@ -103,13 +104,12 @@ def mark(folder: Path, triples: Mapping[Identifiers, Verdict | None]) -> None:
         ) from None
 
 
-def _end_last_line(path: Path) -> None:
+def _end_last_line(file: BinaryIO) -> None:
     """Cut off what a write left that was not finished, so that the next line stands alone."""
-    if path.is_file() and path.stat().st_size:
-        with path.open("rb+") as file:
-            content = file.read()
-            if not content.endswith(b"\n"):
-                file.truncate(content.rfind(b"\n") + 1)
+    file.seek(0)
+    content = file.read()
+    if content and not content.endswith(b"\n"):
+        file.truncate(content.rfind(b"\n") + 1)
 
 
 def verdict_frame(graph: Graph, said: Mapping[Identifiers, Said]) -> pd.DataFrame:

@@ -27,6 +27,7 @@ from transher.serving import schemas as s
 from transher.serving.entity_map import Colour, EntityMap
 from transher.serving.naming import Naming, finite
 from transher.serving.patterns import FoundPattern, relation_patterns
+from transher.training.recipe import Recipe
 
 CELLS = 64  # of a translation's strip
 _PATTERNS = 40
@@ -50,12 +51,12 @@ class Explorer(Naming):
     @cached_property
     def view(self) -> s.RunView:
         prominent = np.argsort(-self.known.degrees, kind="stable")[:8]
-        embeddings = embeddings_of(self.run.scorer)
+        recipe = self.run.recipe
         return s.RunView(
             key=self.key,
             graph=self.graph.name,
             model=self.run.title,
-            dimension=embeddings.model.k if embeddings is not None and len(self.run.scorer.parts) == 1 else 0,
+            dimension=recipe.model.k if isinstance(recipe, Recipe) else 0,
             entities=len(self.graph.entities),
             relations=len(self.graph.relations),
             triples=len(self.known),

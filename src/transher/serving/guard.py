@@ -68,6 +68,7 @@ class TrustedProxies:
             own = ipaddress.ip_address(str(address))
         except ValueError:
             return False
+        own = getattr(own, "ipv4_mapped", None) or own  # as a socket for both versions says it
         return any(own in network for network in self._networks)
 
     def client(self, scope: Scope) -> str:

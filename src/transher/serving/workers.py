@@ -29,10 +29,10 @@ class BusyError(Exception):
 class Workers:
     """Runs functions on the run's one copy of the tables. Threads do: kernels let go of Python while they count."""
 
-    def __init__(self, threads: int | None = None, queue: int = QUEUE, seconds: float = SECONDS) -> None:
+    def __init__(self, threads: int | None = None, queue: int = QUEUE, seconds: float | None = None) -> None:
         # Each kernel call already uses all cores: two calls keep them busy while Python writes an answer.
         self.threads = threads or min(2, os.cpu_count() or 1)
-        self.capacity, self.seconds = self.threads + queue, seconds
+        self.capacity, self.seconds = self.threads + queue, SECONDS if seconds is None else seconds
         self.pending = 0
         self._pool = ThreadPoolExecutor(self.threads, thread_name_prefix="transher")
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transher.training.batches import Batch, Batches, BatchSource, Needs
@@ -12,7 +14,7 @@ from transher.training.device_batches import source_on
 from transher.training.parts import TreeSum
 from transher.training.settings import TrainingSettings
 from transher.training.shard import GraphShard
-from transher.training.sharded_table import Request, ShardedTables, Wanted
+from transher.training.sharded_table import Request, ShardedTables, Wanted, Words
 from transher.training.step import Shares
 
 
@@ -48,7 +50,7 @@ class _Own:
     needs: list[Needs]
     sums: tuple[TreeSum, TreeSum]
     wanted: list[Wanted]
-    totals: Tensor
+    totals: NDArray[np.float64]
 
 
 def part_sources(
@@ -75,7 +77,7 @@ class PartBatches(BatchSource[PartBatch]):
         self.parts, self.layout = parts, tables.layout
         self.steps_per_epoch = 2 * -(-triple_count // settings.batch)
         self._tables = tables
-        self._following: tuple[_Own, list[Tensor]] | None = None  # with what all workers announced
+        self._following: tuple[_Own, list[Words]] | None = None  # with what all workers announced
 
     def make(self, step: int) -> PartBatch:
         if self._following is None or self._following[0].step != step:
@@ -87,7 +89,7 @@ class PartBatches(BatchSource[PartBatch]):
         requests, later = self._tables.request(present.wanted, heard, announced, len(following.totals))
         self._following = following, later
         # In the order of the parts, so that the sum is the same on any number of workers.
-        told = self._tables.told(heard).view(-1, 2).tolist()
+        told = self._tables.told(heard).reshape(-1, 2).tolist()
         weight, count = (sum(column) for column in zip(*told, strict=True))
         shares = [
             Shares(own / weight if weight else 0.0, batch.triples / count)
@@ -105,11 +107,11 @@ class PartBatches(BatchSource[PartBatch]):
             self._sums([part.entity_ids for part in needs], entities.rows),
             self._sums([part.relation_ids for part in needs], relations.rows),
         )
-        totals = torch.zeros(self.layout.most, 2, dtype=torch.float64)
+        totals = np.zeros((self.layout.most, 2))
         for place, (batch, part) in enumerate(made):
-            totals[place, 0], totals[place, 1] = part.weight, batch.triples
+            totals[place] = float(part.weight), batch.triples
         wanted = [entities.wanted(sums[0].ids), relations.wanted(sums[1].ids)]
-        return _Own(step, batches, needs, sums, wanted, totals.view(-1))
+        return _Own(step, batches, needs, sums, wanted, totals.reshape(-1))
 
     @property
     def _parts(self) -> range:

@@ -8,6 +8,7 @@ it every bit, is the same on any number of workers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -39,7 +40,7 @@ class Layout(NamedTuple):
 
     def nodes(self, worker: int) -> list[Node]:
         """What is left when a worker has added up its parts as far as it can."""
-        return list(_climb(self.parts, [(0, part) for part in self.of(worker)]))
+        return [node for node, _ in _climb(self.parts, tuple((0, part) for part in self.of(worker)))]
 
 
 class _Addition(NamedTuple):
@@ -61,11 +62,9 @@ class TreeSum:
         self._device = device
         self._additions: list[_Addition] = []
         slots = list(ids)
-        self._left = _climb(parts, nodes)
-        for node, operands in self._left.items():
-            self._left[node] = self._add(operands, slots, bound)
-        self.nodes = list(self._left)
-        self._results: list[int] = [slot for slot in self._left.values() if isinstance(slot, int)]
+        left = _climb(parts, tuple(nodes))
+        self.nodes = [node for node, _ in left]
+        self._results = [self._add(operands, slots, bound) for _, operands in left]
         self.ids = [slots[slot] for slot in self._results]
 
     def _add(self, operands: _Operands, slots: list[Tensor], bound: int) -> int:
@@ -93,7 +92,8 @@ class TreeSum:
 _Operands = int | tuple["_Operands", "_Operands"]
 
 
-def _climb(parts: int, nodes: Sequence[Node]) -> dict[Node, _Operands]:
+@cache  # every step asks for the same few
+def _climb(parts: int, nodes: tuple[Node, ...]) -> tuple[tuple[Node, _Operands], ...]:
     """What is left of nodes, each with what has to be added for it: positions in `nodes`, or pairs of such."""
     left: dict[Node, _Operands] = {node: place for place, node in enumerate(nodes)}
     for level in range((parts - 1).bit_length()):
@@ -103,4 +103,4 @@ def _climb(parts: int, nodes: Sequence[Node]) -> dict[Node, _Operands]:
                 left[level + 1, place // 2] = left.pop((level, place))
             elif other in left:
                 left[level + 1, place // 2] = left.pop((level, place)), left.pop(other)
-    return dict(sorted(left.items(), key=lambda item: item[0][1] << item[0][0]))
+    return tuple(sorted(left.items(), key=lambda item: item[0][1] << item[0][0]))

@@ -8,20 +8,13 @@ reads them.
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+import torch
 from pydantic import Field, StringConstraints, TypeAdapter
 from torch import Tensor
-from torch.distributed.checkpoint.api import CheckpointException
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageWriter
-from torch.distributed.checkpoint.planner import SavePlan, SavePlanner
-from torch.distributed.checkpoint.state_dict_saver import save
-from torch.distributed.checkpoint.storage import WriteResult
-from torch.futures import Future
 from typing_extensions import TypedDict
 
 from transher.devices import from_host
@@ -29,16 +22,17 @@ from transher.errors import InputError
 from transher.files import (
     fill_from_safetensors,
     read_json,
+    read_safetensors,
     read_safetensors_metadata,
     safetensors_is_whole,
     write_json,
-    write_safetensors,
 )
 from transher.training.checkpoints import FORMAT, refuse_not_finite
 from transher.workers import Workers
 
 MODEL_POINTER, STATE_POINTER = "model.json", "checkpoint.json"
 _FOLDERS = {MODEL_POINTER: "model", STATE_POINTER: "checkpoint"}
+_TAKE_A_COPY = "It was cut short or changed after it was written: take a copy or train again."
 
 Parts = dict[int, dict[str, Tensor]]  # by part, then by name
 
@@ -57,6 +51,8 @@ _POINTER = TypeAdapter(Pointer)
 
 def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], workers: Workers) -> None:
     """Every worker writes its own parts, then the first one points to them. `state` goes into the pointer."""
+    from transher.training.distributed_checkpoint import write_files
+
     name = f"{_FOLDERS[pointer]}/step-{state['step']:08}"
     # A second checkpoint of a step, at the end of a training, lies beside the first one: that is what is resumed from
     # until the pointer is replaced.
@@ -69,8 +65,7 @@ def save_parts(run: Path, pointer: str, parts: Parts, state: dict[str, Any], wor
         folder.mkdir(parents=True)
     workers.meet()
     tensors = {_key(number, key): tensor for number, own in parts.items() for key, tensor in own.items()}
-    with _plainly():
-        save(tensors, storage_writer=_Writer(str(folder)), no_dist=workers.count == 1)
+    write_files(folder, tensors, _file_of, alone=workers.count == 1)
     if workers.first:
         files = {path.name: _digest(path) for path in sorted(folder.glob("*.safetensors"))}
         write_json(run / pointer, {"format": FORMAT, "folder": name, "files": files, "state": state})
@@ -97,18 +92,6 @@ def load_parts(run: Path, pointer: str, parts: Parts) -> None:
         refuse_not_finite(own, path)
 
 
-@contextmanager
-def _plainly() -> Iterator[None]:
-    """Without torch's warning that a process is alone, which it was told; and what goes wrong on a worker, a full disk
-    say, is raised as what it is, where torch wraps it into something that is not even an `Exception`."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
-        try:
-            yield
-        except CheckpointException as error:
-            raise next(iter(error.failures.values()))[0] from None
-
-
 def read_pointer(run: Path, pointer: str) -> Pointer:
     """What a pointer says: the folder, its files with their hashes, and the state of the training."""
     said = read_json(run / pointer, _POINTER, "the list of a run's parts", "Take a copy of the run.")
@@ -119,17 +102,37 @@ def read_pointer(run: Path, pointer: str) -> Pointer:
     return said
 
 
-def mapped_parts(run: Path, pointer: str) -> list[dict[str, Tensor]]:
-    """All parts, in order, mapped from their files: rows are read from disk when they are used."""
+def mapped_parts(run: Path, pointer: str, chosen: Sequence[int] | None = None) -> list[dict[str, Tensor]]:
+    """All parts or those chosen, in order, mapped from their files, which have their hashes: rows are read from disk
+    when they are used. What happens to a file later reaches them."""
     from safetensors import safe_open
 
-    said, found = read_pointer(run, pointer), []
-    for number in range(len(said["files"])):
-        path = run / said["folder"] / _file(number)
-        _refuse_changed(path, said["files"].get(_file(number)), deep=False)
+    found = []
+    for path, digest in part_files(run, pointer, chosen):
+        _refuse_changed(path, digest)
         with safe_open(path, framework="pt") as file:
-            found.append({key.rpartition(".")[0]: file.get_tensor(key) for key in file.keys()})  # noqa: SIM118
+            found.append({_name(key): file.get_tensor(key) for key in file.keys()})  # noqa: SIM118
     return found
+
+
+def parts_in_memory(run: Path, pointer: str, chosen: Sequence[int] | None = None) -> list[dict[str, Tensor]]:
+    """As `mapped_parts`, copied into memory: nothing that happens to a file later reaches them."""
+    found = []
+    for path, digest in part_files(run, pointer, chosen):
+        _refuse_changed(path, digest, deep=False)
+        try:
+            arrays = read_safetensors(path)[0]
+        except ValueError as error:
+            raise InputError(f"is not what was written ({error}).", file=path, remedy=_TAKE_A_COPY) from None
+        found.append({_name(key): torch.from_numpy(array) for key, array in arrays.items()})
+    return found
+
+
+def part_files(run: Path, pointer: str, chosen: Sequence[int] | None = None) -> list[tuple[Path, str]]:
+    """The files of parts and their hashes."""
+    said = read_pointer(run, pointer)
+    names = [_file(number) for number in (range(len(said["files"])) if chosen is None else chosen)]
+    return [(run / said["folder"] / name, said["files"][name]) for name in names]
 
 
 def sweep_parts(run: Path, pointer: str) -> None:
@@ -140,34 +143,20 @@ def sweep_parts(run: Path, pointer: str) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _Writer(HuggingFaceStorageWriter):
-    """A file per part, straight from memory and with a hash: torch's own writer first copies all of a worker's tensors
-    to bytes, which doubles its memory."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path, save_distributed=True)
-
-    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
-        items: dict[str, dict[str, Tensor]] = {}
-        for item in plan.items:
-            found = planner.resolve_data(item)
-            assert isinstance(found, Tensor)
-            items.setdefault(_file(int(item.index.fqn.rpartition(".")[2])), {})[item.index.fqn] = found
-        for name, tensors in items.items():
-            arrays = {key: tensor.detach().cpu().contiguous().numpy() for key, tensor in tensors.items()}
-            write_safetensors(Path(str(self.path)) / name, arrays, {"format": FORMAT})
-        done: Future[list[WriteResult]] = Future()
-        sizes = {item.index: item.tensor_data.size.numel() for item in plan.items if item.tensor_data}
-        done.set_result([WriteResult(index, 4 * size, None) for index, size in sizes.items()])
-        return done
-
-
 def _key(part: int, name: str) -> str:
     return f"{name}.{part:04}"
 
 
+def _name(key: str) -> str:
+    return key.rpartition(".")[0]
+
+
 def _file(part: int) -> str:
     return f"part-{part:04}.safetensors"
+
+
+def _file_of(key: str) -> str:
+    return _file(int(key.rpartition(".")[2]))
 
 
 def _digest(path: Path) -> str:
@@ -176,12 +165,11 @@ def _digest(path: Path) -> str:
 
 def _refuse_changed(path: Path, digest: str | None, deep: bool = True) -> None:
     """The file must be the one that the pointer names and, looked at `deep`, its content what it was."""
-    remedy = "It was cut short or changed after it was written: take a copy or train again."
     if not path.is_file():
         raise InputError("is missing.", file=path, remedy="Copy the whole run.")
     try:
         whole = _digest(path) == digest and (not deep or safetensors_is_whole(path))
     except (ValueError, OSError) as error:
-        raise InputError(f"is not a whole safetensors file ({error}).", file=path, remedy=remedy) from None
+        raise InputError(f"is not a whole safetensors file ({error}).", file=path, remedy=_TAKE_A_COPY) from None
     if not whole:
-        raise InputError("its content does not have the hash that it was written with.", file=path, remedy=remedy)
+        raise InputError("its content does not have the hash that it was written with.", file=path, remedy=_TAKE_A_COPY)

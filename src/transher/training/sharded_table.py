@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from transher import kernels
@@ -20,7 +22,9 @@ from transher.training.parts import Layout, Node, TreeSum, bounds
 from transher.training.table import Table
 from transher.workers import Workers
 
-Wanted = list[list[Tensor]]  # by owner, then by node of mine: ids, as positions in the owner's rows
+Ids = NDArray[np.int64]  # in numpy, whose every operation on a few of them costs a fraction of what torch's does
+Words = NDArray[np.int64]  # numbers of rows, and what is told to all as the bits of float64
+Wanted = list[list[Ids]]  # by owner, then by node of mine: ids, as positions in the owner's rows
 Moving = tuple[Tensor, Tensor]  # rows of a part (n,), where it lies, and their gradient (n, width) on the device
 
 
@@ -63,7 +67,7 @@ class ShardedTable:
         self.weight, self.device = weight, device
         self.width = weight.shape[1]
         starts = bounds(rows, layout.parts)
-        self._starts = [starts[layout.of(worker).start] for worker in range(layout.workers)] + [rows]
+        self._starts = [starts[layout.of(worker).start] for worker in range(layout.workers)]
         self._me = workers.index
         own = layout.of(workers.index)
         self._cuts = [start - starts[own.start] for start in starts[own.start : own.stop + 1]]
@@ -71,32 +75,31 @@ class ShardedTable:
 
     def wanted(self, nodes: Sequence[Tensor]) -> Wanted:
         """What this worker needs, for each of its nodes distinct ascending ids, by owner and as it is asked there."""
-        cuts = torch.tensor(self._starts[1:-1])
         wanted: Wanted = [[] for _ in range(self.layout.workers)]
-        for ids in nodes:
-            places = torch.searchsorted(ids, cuts).tolist() if len(cuts) else []
+        for ids in map(Tensor.numpy, nodes):
+            places = np.searchsorted(ids, self._starts[1:]).tolist()
             for owner, (first, last) in enumerate(pairwise([0, *places, len(ids)])):
                 wanted[owner].append(ids[first:last] - self._starts[owner])
         return wanted
 
     def request(self, wanted: Wanted, asked: Wanted, nodes: Sequence[Node]) -> Request:
         """asked: by worker, then by its node, rows of mine. nodes: of all that is asked, worker by worker."""
-        ids = [part for lists in asked for part in lists]
-        total = TreeSum(self.layout.parts, nodes, ids, max(1, len(self.weight)), self.device)
-        home, (moving,) = self.weight.device, total.ids
-        places = torch.searchsorted(moving, torch.tensor(self._cuts)).tolist()
-        nothing = torch.empty(0, dtype=torch.int64)
+        home, bound = self.weight.device, max(1, len(self.weight))
+        ids = [torch.from_numpy(part) for lists in asked for part in lists]
+        total = TreeSum(self.layout.parts, nodes, ids, bound, self.device)
+        moving = total.ids[0].numpy()
+        places = np.searchsorted(moving, self._cuts).tolist()
         return Request(
             wanted=[[len(part) for part in lists] for lists in wanted],
             asked=[[len(part) for part in lists] for lists in asked],
-            own=[part.to(home) for part in wanted[self._me]],
+            own=[torch.from_numpy(part).to(home) for part in wanted[self._me]],
             gathered=[
-                (_joined(lists) if lists and worker != self._me else nothing).to(home)
+                torch.from_numpy(_joined(lists) if worker != self._me else _joined([])).to(home)
                 for worker, lists in enumerate(asked)
             ],
             gradients=total,
             moving=[
-                ((moving[first:last] - start).to(home), slice(first, last))
+                (torch.from_numpy(moving[first:last] - start).to(home), slice(first, last))
                 for start, (first, last) in zip(self._cuts, pairwise(places), strict=False)
             ],
         )
@@ -132,46 +135,63 @@ class ShardedTables:
         """The tables of this worker's parts."""
         return [part for table in self.tables for part in table.parts]
 
-    def announced(self, wanted: Sequence[Wanted], told: Tensor) -> list[Tensor]:
-        """For each worker, how many rows of each table are wanted of it, and what all are told, float64 (n,)."""
+    def announced(self, wanted: Sequence[Wanted], told: NDArray[np.float64]) -> list[Words]:
+        """For each worker, how many rows of each table are wanted of it, and what all are told, (n,)."""
         counts = [[len(ids) for of_table in wanted for ids in of_table[owner]] for owner in range(self.workers.count)]
-        return [torch.cat([torch.tensor(count, dtype=torch.int64), told.view(torch.int64)]) for count in counts]
+        return [np.concatenate([np.array(count, dtype=np.int64), told.view(np.int64)]) for count in counts]
 
-    def hear(self, announced: Sequence[Tensor], told: int) -> list[Tensor]:
+    def hear(self, announced: Sequence[Words], told: int) -> list[Words]:
         """What every worker announces to this one, of which `told` is the length of what it tells to all."""
-        return self.workers.exchange(announced, [self._counts(w) + told for w in range(self.workers.count)], ahead=True)
+        lengths = [self._counts(worker) + told for worker in range(self.workers.count)]
+        came = self.workers.exchange([torch.from_numpy(words) for words in announced], lengths, ahead=True)
+        return [words.numpy() for words in came]
 
-    def told(self, heard: Sequence[Tensor]) -> Tensor:
+    def told(self, heard: Sequence[Words]) -> NDArray[np.float64]:
         """What all workers told, (workers, n)."""
-        return torch.stack([part[self._counts(worker) :].view(torch.float64) for worker, part in enumerate(heard)])
+        return np.stack([words[self._counts(worker) :].view(np.float64) for worker, words in enumerate(heard)])
 
     def request(
-        self, wanted: Sequence[Wanted], heard: Sequence[Tensor], following: Sequence[Tensor], told: int
-    ) -> tuple[list[Request], list[Tensor]]:
+        self, wanted: Sequence[Wanted], heard: Sequence[Words], following: Sequence[Words], told: int
+    ) -> tuple[list[Request], list[Words]]:
         """The requests of a step, of which the numbers were heard. With its ids travels what is announced for the
         `following` step; gives what was heard of that too. On the channel that is ahead of the step."""
         workers, me = self.workers, self.workers.index
+        others = [worker for worker in range(workers.count) if worker != me]
+        leaving: list[list[NDArray[np.integer]]] = [[] for _ in range(workers.count)]
+        for owner in others:
+            leaving[owner] += [ids for of_table in wanted for ids in of_table[owner]]
+            leaving[owner].append(following[owner].view(np.int32))
+        counts = [words[: self._counts(worker)].tolist() for worker, words in enumerate(heard)]
+        lengths = [2 * (self._counts(worker) + told) for worker in range(workers.count)]
+        coming = [0 if worker == me else sum(count) + lengths[worker] for worker, count in enumerate(counts)]
+        came = self._swapped(leaving, coming)
         asked = [[of_table[me] if worker == me else [] for worker in range(workers.count)] for of_table in wanted]
-        counts = [part[: self._counts(worker)].tolist() for worker, part in enumerate(heard)]
-        leaving = [
-            torch.cat([*(ids.to(torch.int32) for part in wanted for ids in part[owner]), words.view(torch.int32)])
-            for owner, words in enumerate(following)
-        ]
-        sizes = [sum(count) + 2 * (self._counts(worker) + told) for worker, count in enumerate(counts)]
-        came = workers.exchange(leaving, sizes, ahead=True)
         later = list(following)
-        for worker in range(workers.count):
-            if worker != me:
-                *lists, words = came[worker].split([*counts[worker], 2 * (self._counts(worker) + told)])
-                later[worker] = words.clone().view(torch.int64)  # at an address of its own, where it is aligned
-                each = len(lists) // len(asked)
-                for place, of_table in enumerate(asked):
-                    of_table[worker] = [ids.long() for ids in lists[place * each : (place + 1) * each]]
+        place = 0
+        for worker in others:
+            for number, count in enumerate(counts[worker]):
+                asked[number * len(asked) // len(counts[worker])][worker].append(
+                    came[place : place + count].astype(np.int64)
+                )
+                place += count
+            later[worker] = came[place : place + lengths[worker]].copy().view(np.int64)
+            place += lengths[worker]
         order = [node for worker in range(workers.count) for node in self.layout.nodes(worker)]
         requests = [
-            table.request(mine, others, order) for table, mine, others in zip(self.tables, wanted, asked, strict=True)
+            table.request(mine, others_ask, order)
+            for table, mine, others_ask in zip(self.tables, wanted, asked, strict=True)
         ]
         return requests, later
+
+    def _swapped(self, leaving: Sequence[Sequence[NDArray[np.integer]]], coming: Sequence[int]) -> NDArray[np.int32]:
+        """Ids and words for each worker → what came from all, in their order. On the channel ahead of the step."""
+        pieces = [piece for to_worker in leaving for piece in to_worker]
+        if not pieces:
+            return np.empty(0, dtype=np.int32)
+        flat = torch.from_numpy(np.concatenate(pieces, dtype=np.int32, casting="same_kind"))
+        sizes = [sum(map(len, to_worker)) for to_worker in leaving]
+        came: NDArray[np.int32] = self.workers.swap(flat, sizes, coming, ahead=True).numpy()
+        return came
 
     def _counts(self, worker: int) -> int:
         """How many numbers a worker announces of the rows that it wants."""
@@ -263,5 +283,5 @@ class ShardedTables:
         return moving, everything
 
 
-def _joined(parts: Sequence[Tensor]) -> Tensor:
-    return parts[0] if len(parts) == 1 else torch.cat(list(parts))
+def _joined(parts: Sequence[Ids]) -> Ids:
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0, dtype=np.int64), *parts])

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from transher import kernels
 from transher.training.queries import QueryBatch
@@ -104,9 +103,16 @@ class SoftmaxStep(Step[QueryBatch]):
         value = 0.0
         for part in torch.arange(len(heads), device=heads.device).split(size):
             seen = self.model.entities(rows.entities.index_select(0, torch.cat([heads[part], tails[part]])))
-            scores = self.model.relation_query(*seen.split(len(part))) @ rows.relations.T
-            entropy = cross_entropy(scores, rows.of_relations[part], reduction="none")
-            loss = self.settings.relation_prediction * (weights[part] @ entropy)
-            loss.backward()
-            value += float(loss.detach())
+            query = self.model.relation_query(*seen.split(len(part)))
+            found = kernels.softmax_gradients(
+                query.detach(),
+                rows.relations.detach(),
+                torch.arange(len(part) + 1, device=heads.device),
+                rows.of_relations[part],
+                self.settings.relation_prediction * weights[part],
+                self.settings.precision,
+            )
+            query.backward(found.query)
+            rows.relations.backward(found.candidates)
+            value += found.loss
         return value

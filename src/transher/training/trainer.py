@@ -109,7 +109,7 @@ class Trainer:
         triples = 0
         try:
             with stops_on_signals(self.stop):
-                while not self._done() and (until is None or self.progress.step < until):
+                while not self.done and (until is None or self.progress.step < until):
                     batch = self.batches.at(self.progress.step)
                     spread: dict[str, float] | None = {} if self._starts_epoch(self.progress.step) else None
                     losses.append(self.train_step(batch, self.progress.step, spread, self.progress.drops))
@@ -119,7 +119,7 @@ class Trainer:
                     self.progress.seconds = before + now - started
                     if spread is not None:
                         history.add("gradients", step, **spread)
-                    last = self._done()
+                    last = self.done
                     if step % validation.report_every == 0 or last:
                         self._report(history, watcher, sum(losses) / len(losses), triples / (now - mark))
                         losses, triples, mark = [], 0, now
@@ -138,7 +138,7 @@ class Trainer:
         finally:
             history.close()
         self.save()
-        if self._asked_to_stop() and not self._done():
+        if self._asked_to_stop() and not self.done:
             raise Interrupted(f"stopped at step {self.progress.step} of {settings.steps}; everything is saved.")
 
     def _open_history(self) -> History:
@@ -197,7 +197,8 @@ class Trainer:
         patience = self.recipe.validation.patience
         return bool(patience) and self.progress.stale >= patience
 
-    def _done(self) -> bool:
+    @property
+    def done(self) -> bool:
         """Whether the steps are done, or patience has ended for good."""
         waits = self.recipe.training.schedule == "plateau" and self.progress.drops < DROPS
         return self.progress.step >= self.recipe.training.steps or (self._out_of_patience() and not waits)
@@ -208,7 +209,7 @@ class Trainer:
         message = trouble(progress, self.scorer.entity_count, ends_itself=bool(validation.patience))
         if message:
             watcher.noticed(message)
-        if self._done():
+        if self.done:
             if self._out_of_patience():
                 watcher.noticed(
                     f"Validation MRR has not improved in {validation.patience} validations: the training ends with the "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from functools import cache
 from types import SimpleNamespace
 from typing import cast
 
@@ -41,3 +42,14 @@ def _load() -> GpuKernels | None:
 
 
 module = _load()
+
+
+def serving(device: torch.device) -> GpuKernels | None:
+    """The kernels, if they take tensors of this device."""
+    return module if device.type == device_type and _is_recent(device) else None
+
+
+@cache
+def _is_recent(device: torch.device) -> bool:
+    """Whether Triton compiles for a GPU: not for NVIDIA's before sm_75, which take plain torch."""
+    return device.type != "cuda" or torch.version.hip is not None or torch.cuda.get_device_capability(device) >= (7, 5)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,15 +15,14 @@ import torch
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "0")
 
 
+@cache
 def _warp_size() -> int:
-    """Threads that run in step on the GPU that is there: 64 on AMD's data-centre GPUs, 32 on all others."""
+    """Threads that run in step on the GPU that is there: 64 on AMD's data-centre GPUs, 32 on all others. Asked at the
+    first launch: the question takes memory on the GPU, which a program that computes on the CPU does not need."""
     if not torch.cuda.is_available():
         return 32
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
     return int(getattr(properties, "warp_size", 32))
-
-
-_WARP_SIZE = _warp_size()
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Compiled:
         """Launch as many programs as the grid says, none where it is empty, where the first argument lies: Triton
         itself takes the thread's present GPU, which in a new thread is the first one."""
         if all(grid):
-            here = self.on(_WARP_SIZE)
+            here = self.on(_warp_size())
             with torch.cuda.device_of(arguments[0]):
                 here.function[grid](*arguments, **here.constants, num_warps=here.warps)
 
@@ -53,7 +53,7 @@ class Compiled:
 
     def size(self, constant: str) -> int:
         """A constant on the GPU that is there."""
-        return self.on(_WARP_SIZE).constants[constant]
+        return self.on(_warp_size()).constants[constant]
 
     def blocks(self, size: int, constant: str) -> int:
         """How many programs cover `size` where each covers as many as the constant says."""

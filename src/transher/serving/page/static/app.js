@@ -62,10 +62,17 @@ async function draw() {
     if (turn > 1) window.scrollTo(0, 0);
     if (matchMedia("(pointer: fine)").matches) main.querySelector("[autofocus]")?.focus();
   } catch (error) {
-    if (turn === drawn) main.replaceChildren(h("section", { class: "card" }, h("h1", {}, "Not found"), failure(error)));
+    if (turn === drawn) main.replaceChildren(failed(error));
   } finally {
     if (turn === drawn) main.removeAttribute("aria-busy");
   }
+}
+
+// What is not there differs from what takes longer, as a map that is computed for the first time.
+function failed(error) {
+  const later = [429, 503].includes(error.status);
+  return h("section", { class: "card" }, h("h1", {}, later ? "Not ready yet" : error.status === 404 ? "Not found" : "This did not work"),
+    failure(error), later ? h("button", { class: "button", onclick: draw }, "Try again") : "");
 }
 
 function askForToken() {

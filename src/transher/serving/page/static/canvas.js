@@ -1,5 +1,6 @@
 // Drawing and moving the map. The frame goes from −1 to 1 on either axis, and almost all points with it.
 
+import { shown as writtenOut } from "./dom.js";
 import { plainLabel } from "./words.js";
 
 const FAR = 60, NAMES = 40;
@@ -49,7 +50,7 @@ export function drawMap(canvas, tip, points, state, { marked, moved, open }) {
     }
     context.globalAlpha = 1;
     names(shown.reverse());
-    if (marked) ring(...screen(...place(marked.x, marked.y)), plainLabel(marked.entity.name, marked.entity.identifier));
+    if (marked) ring(...screen(...place(marked.x, marked.y)), writtenOut(plainLabel(marked.entity.name, marked.entity.identifier)));
   }
 
   function names(shown) {
@@ -59,7 +60,7 @@ export function drawMap(canvas, tip, points, state, { marked, moved, open }) {
     context.lineWidth = 3;
     context.lineJoin = "round";
     for (const [point, x, y, radius] of shown.slice(0, 400)) {
-      const name = plainLabel(points.names[point], points.identifiers[point]);
+      const name = writtenOut(plainLabel(points.names[point], points.identifiers[point]));
       const text = name.length > 28 ? `${name.slice(0, 27)}…` : name;
       const half = context.measureText(text).width / 2 + 4, line = y - radius - 5;
       if (points.identifiers[point] === marked?.entity.identifier || x < half || x > width - half || line < 14) continue;
@@ -115,7 +116,7 @@ export function drawMap(canvas, tip, points, state, { marked, moved, open }) {
     tip.hidden = hovered < 0;
     canvas.classList.toggle("pointing", hovered >= 0);
     if (hovered < 0) return;
-    tip.textContent = points.names[hovered];
+    tip.textContent = writtenOut(points.names[hovered]);
     tip.style.left = `${Math.min(px + 12, width - 160)}px`;
     tip.style.top = `${py + 14}px`;
   }

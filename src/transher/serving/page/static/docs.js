@@ -1,7 +1,7 @@
 // The API, from its own description: every path with its parameters, to be tried out on the spot.
 
 import { ask, get, keepToken } from "./api.js";
-import { h } from "./dom.js";
+import { h, shown } from "./dom.js";
 import { failure } from "./parts.js";
 
 const main = document.getElementById("main");
@@ -46,7 +46,7 @@ function operation(path, method, described, document_, runs) {
     }
     result.textContent = "…";
     const { status, text, milliseconds } = await ask(url, query, { method: method.toUpperCase(), body: body?.value });
-    result.textContent = `${status}, ${milliseconds.toFixed(0)} ms\n${text}`;
+    result.textContent = `${status}, ${milliseconds.toFixed(0)} ms\n${text.split("\n").map(shown).join("\n")}`;
   };
   return h("details", { class: "card operation" },
     h("summary", {}, h("b", {}, method.toUpperCase()), " ", h("code", {}, path), " ", h("span", { class: "quiet" }, described.description ?? "")),

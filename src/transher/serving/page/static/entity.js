@@ -9,6 +9,7 @@ import { asText, takeAway, takeFacts } from "./table.js";
 import { plainName } from "./words.js";
 
 const POSSIBLE = 0.1;
+const MOST = 500; // known facts of a relation that the server gives at once
 
 export async function entity(run, { name }) {
   const predicted = ofRun(run.key, "entity/predicted", { name, top: 12 });
@@ -29,7 +30,9 @@ export async function entity(run, { name }) {
       h("div", {},
         loading("Neighbourhood", predicted.then((found) => found, () => ({ answers: [] })),
           (found) => neighbourhood(view, found.answers.filter((fact) => (fact.probability ?? 1) >= POSSIBLE))),
-        card("Known facts", knownFacts(run, view), takeAway("the known facts", () => knownText(view), `${plainName(self)}.tsv`))),
+        card("Known facts", knownFacts(run, view),
+          view.facts.some((group) => group.count > MOST) ? h("p", { class: "quiet small" }, `A copy has at most ${MOST} facts of a relation.`) : "",
+          takeAway("the known facts", async (pasted) => knownText(await allKnown(run, view), pasted), `${plainName(self)}.tsv`))),
       h("div", {},
         loading("Expected to be missing", predicted, (found) => missing(run, self, found)),
         loading("Similar", similar, similarList))),
@@ -70,11 +73,13 @@ function expectedWords(count) {
   return `About ${count < 9.95 ? count.toFixed(1) : number(Math.round(count))} facts are expected to be missing.`;
 }
 
-const knownText = (view) => asText(["head", "relation", "tail", "head_id", "relation_id", "tail_id"],
+const allKnown = (run, view) => ofRun(run.key, "entity", { name: view.entity.identifier, each: MOST });
+
+const knownText = (view, pasted) => asText(["head", "relation", "tail", "head_id", "relation_id", "tail_id"],
   view.facts.flatMap((group) => group.others.map((other) => {
     const [head, tail] = ends(view, group, other);
     return [head.name, group.relation.name, tail.name, head.identifier, group.relation.identifier, tail.identifier];
-  })));
+  })), pasted);
 
 const ends = (view, group, other) => group.side === "tail" ? [view.entity, other] : [other, view.entity];
 
@@ -96,7 +101,7 @@ function knownFacts(run, view) {
       ...(others.length < group.count ? [h("button", { class: "chip more", onclick: more }, `${number(group.count - others.length)} more`)] : []));
     const more = async () => {
       try {
-        const all = await ofRun(run.key, "entity", { name: view.entity.identifier, each: 500 });
+        const all = await allKnown(run, view);
         const same = all.facts.find((other) => other.relation.identifier === group.relation.identifier && other.side === group.side);
         group.count = Math.min(group.count, same.others.length);
         draw(same.others);

@@ -33,12 +33,12 @@ export function evidence(found) {
   const largest = Math.max(...found.influences.map((influence) => Math.abs(influence.share)), 1e-9);
   return h("div", {},
     h("p", { class: "quiet" },
-      found.known ? "In the graph already; this is what speaks for it besides. " : "Not in the graph. ",
-      ranks && `It ranks as ${ranks} that are not known yet.`),
+      found.known ? "Already in the graph. This is what else speaks for it. " : "Not in the graph. ",
+      ranks && `Among the answers that are not known yet, it is ${ranks}.`),
     section("Why this probability", found.because.map((reason) => [
       reason.sentence, h("span", { class: "quiet" }, ` — ${effectWords(reason.factor)}`)])),
     section("Rules, and the facts that they rest on", found.rules.slice(0, 4).map(ruleWords)),
-    section("Similar entities of which it is known", found.similar.slice(0, 4).map((similar) =>
+    section("Similar entities with this answer", found.similar.slice(0, 4).map((similar) =>
       [factWords(similar.fact), h("span", { class: "quiet" }, ` — likeness ${similar.similarity.toFixed(2)}`)])),
     section("Known facts that moved it most", found.influences.slice(0, 4).map((influence) => {
       const meter = h("span", { class: influence.size < 0 ? "meter against" : "meter" });

@@ -104,6 +104,7 @@ export async function relations(run) {
     type: "search", placeholder: "Filter …", "aria-label": "Filter the relations",
     oninput: () => all.forEach((one, place) => { rows[place].hidden = !one.name.toLowerCase().replaceAll("_", " ").includes(filter.value.toLowerCase()); }),
   });
-  const text = () => asText(["relation", "identifier", "type", "facts"], all.map((one) => [one.name, one.identifier, one.type, one.triples]));
+  const facts = all.map((one) => [one.name, one.identifier, one.type, one.triples]);
+  const text = (pasted) => asText(["relation", "identifier", "type", "facts"], facts, pasted);
   return [h("div", { class: "title" }, h("h1", {}, "Relations"), filter, takeAway("the relations", text, "relations.tsv")), h("ul", { class: "card relations" }, rows)];
 }

@@ -15,7 +15,7 @@ export async function search(run, { text }) {
     h("li", {}, show(one), h("span", { class: "quiet" }, ` · ${number(count(one))} facts`, one.description ? ` · ${one.description}` : ""))));
   return [
     h("div", { class: "title" }, h("h1", {}, "Results for “", text, "”"),
-      takeAway("the results", () => asText(["kind", "name", "identifier", "facts", "description"], rows), "results.tsv")),
+      takeAway("the results", (pasted) => asText(["kind", "name", "identifier", "facts", "description"], rows, pasted), "results.tsv")),
     found.entities.length ? card("Entities", list(found.entities, (one) => entityLink(one), (one) => one.degree)) : "",
     found.relations.length ? card("Relations", list(found.relations, relationLink, (one) => one.triples)) : "",
     rows.length ? "" : h("p", { class: "quiet" }, "Nothing by that name."),

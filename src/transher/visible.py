@@ -1,9 +1,10 @@
-"""How text that others wrote reaches a terminal: a name in a graph may hold what a terminal would obey."""
+"""How text that others wrote reaches a terminal or a page: a name in a graph may hold what these would obey."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from html import escape
 
 # Control characters (a terminal obeys them), format characters (they turn the direction of a line, or take no place),
 # separators of lines and paragraphs, halves of characters. The joiners are part of words in Persian and Hindi.
@@ -23,6 +24,11 @@ def shown(text: str) -> str:
 def shown_lines(text: str) -> str:
     """A message of several lines, each as `shown` writes it."""
     return "\n".join(shown(line) for line in text.split("\n"))
+
+
+def shown_html(text: str) -> str:
+    """`text` as `shown` writes it, within HTML: it is no markup, and turns the direction of nothing else."""
+    return escape(shown(text))
 
 
 def shown_json(text: str) -> str:
