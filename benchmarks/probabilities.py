@@ -2,9 +2,10 @@
 
 `python -m benchmarks.probabilities RUN` writes `results/probabilities-GRAPH.json`. With `--later FACTS` it also writes
 `results/backtest-GRAPH.json`: what the run said of facts that came later, and what it says after its judge was fitted
-on half of them and tried on the other half. `--numbered` says that only entities with even numbers in their names were
-followed, as in the graph of genes: the judge is then fitted on those whose number is divisible by four. The tables of
-docs/probabilities.md are made of these files, by this command.
+on half of them and tried on the other half. `--implied-by RELATION` names relations along which facts follow from known
+ones, where the later facts lack those: further trials are then made without them. `--numbered` says that only entities
+with even numbers in their names were followed, as in the graph of genes: the judge is then fitted on those whose number
+is divisible by four. The tables of docs/probabilities.md are made of these files, by this command.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def asking(run: Run) -> dict[str, float]:
     return {"questions": len(took), "scorer_ms": round(scorer, 2), "answer_ms": round(answer, 2)}
 
 
-def backtests(run: Run, later: Path, numbered: bool) -> dict[str, Any]:
-    """By the judge of the run, and by one that was fitted on a part of the later facts."""
+def backtests(run: Run, later: Path, numbered: bool, implied_by: Sequence[str]) -> dict[str, Any]:
+    """By the judge of the run, by one that does not learn from what follows, and by two that were fitted on a part of
+    the later facts."""
     followed = [name for name in run.graph.entities.identifiers.to_pylist() if (_number(name) or 1) % 2 == 0]
     fitted_on = [name for name in followed if (_number(name) or 1) % 4 == 0]
     tried_on = [name for name in followed if (_number(name) or 1) % 4]
@@ -86,10 +88,21 @@ def backtests(run: Run, later: Path, numbered: bool) -> dict[str, Any]:
         "hidden_facts": run.backtest(later, about=followed if numbered else None).to_dict(),
         "hidden_facts_on_the_other_half": run.backtest(later, about=tried_on).to_dict() if numbered else None,
     }
-    if numbered:
-        with tempfile.TemporaryDirectory() as folder:
-            again = run.save(Path(folder) / "run").calibrate(later, about=fitted_on)
-            found["later_facts_on_the_other_half"] = again.backtest(later, about=tried_on).to_dict()
+    with tempfile.TemporaryDirectory() as folder:
+        again = run.save(Path(folder) / "run")
+        if implied_by:
+            found["implied_by"] = list(implied_by)
+            judged = again.calibrate(implied_by=implied_by)
+            everybody = followed if numbered else None
+            found["hidden_news"] = judged.backtest(later, about=everybody, implied_by=implied_by).to_dict()
+        if numbered:
+            judged = again.calibrate(later, about=fitted_on)
+            found["later_facts_on_the_other_half"] = judged.backtest(later, about=tried_on).to_dict()
+        if numbered and implied_by:
+            judged = again.calibrate(later, about=fitted_on, implied_by=implied_by)
+            found["later_news_on_the_other_half"] = judged.backtest(
+                later, about=tried_on, implied_by=implied_by
+            ).to_dict()
     return found
 
 
@@ -123,8 +136,10 @@ def backtest_table(results: Path, part: str) -> str:
         ("all even genes", "hidden_facts"),
         ("half of them", "hidden_facts_on_the_other_half"),
         ("half of them, judge fitted on later facts", "later_facts_on_the_other_half"),
+        ("all even genes, without what follows", "hidden_news"),
+        ("half of them, fitted on later facts, without what follows", "later_news_on_the_other_half"),
     ):
-        for came in found[which][part]:
+        for came in found[which][part] if which in found else ():
             shares = [f"{came[way]:.4f}" for way in ("probability", "judge", "popularity")]
             rows.append([name, f"{came['facts']:,}", *shares, f"{came['chance']:.5f}"])
     return markdown(["facts about", "best", "mean probability", "judge", "popularity", "chance"], rows)
@@ -158,13 +173,15 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--later", type=Path)
     parser.add_argument("--numbered", action="store_true", help="only entities with even numbers were followed")
+    parser.add_argument("--implied-by", action="append", default=[], metavar="RELATION")
     arguments = parser.parse_args()
     run = transher.load(arguments.run)
     tried = probabilities(run)
     write_json(RESULTS / f"probabilities-{run.graph.name}.json", tried)
     print(json.dumps({"best": tried["best"], "first_answers": tried["first_answers"]}))
     if arguments.later is not None:
-        write_json(RESULTS / f"backtest-{run.graph.name}.json", backtests(run, arguments.later, arguments.numbered))
+        tried = backtests(run, arguments.later, arguments.numbered, arguments.implied_by)
+        write_json(RESULTS / f"backtest-{run.graph.name}.json", tried)
     if (RESULTS / "backtest-genes.json").is_file():
         write_text(DOCUMENT, with_tables(DOCUMENT.read_text("utf-8"), RESULTS))
 

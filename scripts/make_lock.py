@@ -96,7 +96,9 @@ def main() -> None:
     used = {*BUILD, *needed("transher"), *needed("transher", EXTRA)}.union(*map(needed, BUILD))
     write(LOCK, {name: own for name, own in found.items() if canonical(name) in used}, versions)
     write(DEV_LOCK, {name: own for name, own in found.items() if name != GPU}, versions)
-    builds = {hashlib.sha256(path.read_bytes()).hexdigest() for path in local_files("torch", f"{versions['torch']}+cpu")}
+    builds = {
+        hashlib.sha256(path.read_bytes()).hexdigest() for path in local_files("torch", f"{versions['torch']}+cpu")
+    }
     if builds:
         write(CPU_LOCK, {"torch": builds}, {"torch": f"{versions['torch']}+cpu"})
 

@@ -72,7 +72,7 @@ def test_popularity_is_what_its_order_comes_to_on_average(
     """The most frequent tail first: of its open heads, any of them in any order."""
     graph, _, missing = world
     only = missing[missing[:, 1] == LIVES_IN]
-    popular = backtest_module._popularity(graph, only, None)
+    popular = backtest_module._popularity(graph, only, None, None)
     town, heads = int(popular.tails[0]), graph.ends.eligible(LIVES_IN)
     pairs = np.stack([heads, np.full(len(heads), LIVES_IN), np.full(len(heads), town)], 1)
     pairs = pairs[~graph.known.has(pairs)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -9,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transher.answering.answers import Answering
-from transher.answering.missing import Search, wanted_facts
+from transher.answering.missing import Search, relation_ids, wanted_facts
 from transher.answering.predicted import Predicted
 from transher.answering.trials import BEST, Promise, hits, probabilities_of
 from transher.errors import UsageError
 from transher.evaluation.ranking import rank
 from transher.evaluation.ranks import Progress
 from transher.graph.graph import Graph, Triples
+from transher.graph.implied import Implied
 from transher.graph.known import KnownTriples
 
 FREQUENT = 50  # tails that a ranking by frequency alone names first
@@ -62,12 +64,15 @@ def backtest(
     *,
     left_out: int = 0,
     about: Ids | None = None,
+    implied_by: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Backtest:
     """Try a run on facts (n, 3) that came later.
 
     left_out: facts of the same source that are not among them.
     about: the entities whose later facts are all given. Facts without any of them are not looked at.
+    implied_by: relations along which facts follow from known ones (`transher.graph.implied`), where the later facts
+        lack those. They are not looked at.
     """
     graph = answering.graph
     if answering.judge is None:
@@ -75,15 +80,19 @@ def backtest(
     new = np.unique(later[~graph.known.has(later)], axis=0).astype(np.int32).reshape(-1, 3)
     if about is not None:
         new = new[_is_about(new, about)]
+    implied = Implied(graph.known, relation_ids(graph, implied_by)) if implied_by else None
+    if implied is not None:
+        new = new[~implied.has(new)]
     if not len(new):
         raise UsageError("There are no later facts that the graph lacks and whose names it has: nothing can be tried.")
     relations = graph.relations.identifiers.take(np.unique(new[:, 1])).to_pylist()
-    facts = Search(answering, wanted_facts(graph, relations, best=_DEPTH * max(BEST))).facts(progress)
+    wanted = wanted_facts(graph, relations, best=_DEPTH * max(BEST), implied_by=implied_by)
+    facts = Search(answering, wanted).facts(progress)
     if about is not None:
         facts = facts.take(_is_about(facts.triples, about))
     everything = KnownTriples(np.concatenate([graph.all_triples, new]), len(graph.entities), len(graph.relations))
     ranks = rank(answering.scorer, new, everything).realistic
-    popular = _popularity(graph, new, about)
+    popular = _popularity(graph, new, about, implied)
     frequent = np.argsort(-graph.known.answers("head").counts(popular.tails, popular.relations), kind="stable")
     common = np.stack([popular.relations, popular.tails], 1)[frequent[:FREQUENT]]
     shown = facts.take(slice(max(BEST)))
@@ -126,7 +135,7 @@ class _Popularity:
         return float(self.came.sum() / max(1, self.pairs.sum()))
 
 
-def _popularity(graph: Graph, new: Triples, about: Ids | None) -> _Popularity:
+def _popularity(graph: Graph, new: Triples, about: Ids | None, implied: Implied | None) -> _Popularity:
     known, ends = graph.known, graph.ends
     columns: list[tuple[Ids, ...]] = []
     for relation in np.unique(new[:, 1]).tolist():
@@ -138,6 +147,8 @@ def _popularity(graph: Graph, new: Triples, about: Ids | None) -> _Popularity:
         taken = np.bincount(
             np.repeat(np.arange(len(tails)), np.diff(offsets))[np.isin(of_tail, heads)], minlength=len(tails)
         )
+        if implied is not None:
+            taken += implied.counts(heads, relation)[tails]
         came = np.bincount(np.searchsorted(tails, own[np.isin(own[:, 2], tails), 2]), minlength=len(tails))
         columns.append((np.full(len(tails), relation), tails, len(heads) - taken, came, np.diff(offsets)))
     relations, tails, pairs, came, uses = (np.concatenate(column) for column in zip(*columns, strict=True))

@@ -9,7 +9,7 @@ the top.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,7 @@ from transher.evaluation.ranks import Progress
 from transher.graph.encoding import triple_keys
 from transher.graph.ends import Ends
 from transher.graph.graph import SIDES, Graph, Side, Triples
+from transher.graph.implied import Implied
 from transher.graph.known import KnownTriples
 from transher.rules import Rules, rules_of
 from transher.scorer import Scorer, as_known
@@ -59,23 +60,30 @@ def fit_judge(
     rules: Rules | None = None,
     later: Triples | None = None,
     about: NDArray[np.integer] | None = None,
+    implied_by: Sequence[int] = (),
     progress: Progress | None = None,
 ) -> Judge | None:
     """The judge of a scorer, with `rules` beside it, fitted on the validation triples, or on facts that came later;
     None where there are none.
 
     about: entities whose later facts are all given. Pairs and facts without any of them are left out.
+    implied_by: relations along which facts follow from known ones. These pairs and facts are left out.
     """
     hidden = graph.valid if later is None else later[~graph.known.has(later)]
     if later is not None and about is not None:  # facts about others must not be seen: a trial may be on them
         hidden = hidden[np.isin(hidden[:, 0], about) | np.isin(hidden[:, 2], about)]
     known = graph.trained if later is None else graph.known
+    implied = Implied(known, implied_by) if implied_by else None
+    if implied is not None:
+        hidden = hidden[~implied.has(hidden)]
     if not len(hidden):
         return None
     describer = describe(scorer, graph, rules, None if later is None else Recent.of(hidden, len(graph.relations)))
     pairs = _candidates(scorer, describer, graph, known, hidden, progress)
     if about is not None:
         pairs = pairs.take(np.isin(pairs.triples[:, 0], about) | np.isin(pairs.triples[:, 2], about))
+    if implied is not None:
+        pairs = pairs.take(~implied.has(pairs.triples))
     if not len(pairs.holds):  # whatever could be a fact is known
         return None
     trained = _trees(describer, pairs, known, HALF if later is None else 1.0)

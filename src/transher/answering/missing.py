@@ -26,6 +26,7 @@ from transher.deadline import slices
 from transher.errors import UsageError
 from transher.evaluation.ranks import Progress
 from transher.graph.graph import Graph
+from transher.graph.implied import Implied
 
 BEST = 1_000  # how many facts, unless a probability is given
 MOST = 10_000_000  # how many facts above a probability: some 300 MB
@@ -49,6 +50,7 @@ class Wanted:
     missing_share: float | None = None
     entity: int | None = None  # only facts about it
     pairs: int | None = None  # at most, those of the best connected entities
+    implied_by: tuple[int, ...] = ()  # relations along which facts follow from known ones, which are no news
 
 
 class Standing(NamedTuple):
@@ -79,6 +81,7 @@ class Search:
         """earlier: facts that are not wanted again."""
         self.wanted, self._earlier = wanted, earlier
         self._answering, self._graph = answering, answering.graph
+        self._implied = Implied(self._graph.known, wanted.implied_by) if wanted.implied_by else None
         blocks = list(self._eligible())
         share = None if wanted.pairs is None else wanted.pairs // max(1, len(blocks))
         self._blocks = [block if share is None else self._best_connected(block, share) for block in blocks]
@@ -181,9 +184,10 @@ class Search:
         chosen[known] = False
         rows, columns = np.nonzero(chosen)
         triples = np.stack([heads[rows], np.full(len(rows), relation, np.int32), tails[columns]], axis=1)
-        if self._earlier is not None:
-            fresh = ~self._earlier.has(triples)
-            triples, rows, columns = triples[fresh], rows[fresh], columns[fresh]
+        for others in (self._earlier, self._implied):
+            if others is not None:
+                fresh = ~others.has(triples)
+                triples, rows, columns = triples[fresh], rows[fresh], columns[fresh]
         if crossed is None or judge is None or len(triples) <= self.wanted.best:
             return triples
         least = least if self.wanted.missing_share is None else -np.inf
@@ -214,6 +218,7 @@ def wanted_facts(
     any_entity: bool = False,
     missing_share: float | None = None,
     entity: str | None = None,
+    implied_by: Sequence[str] = (),
 ) -> Wanted:
     """A request in names, checked. Without `best` it is 1,000 facts, or all that are above a given probability."""
     if not len(graph.valid):
@@ -226,6 +231,20 @@ def wanted_facts(
     if above is not None and not 0 < above < 1:
         raise UsageError(f"above is a probability between 0 and 1, not {above}.")
     names = relations or graph.relations.identifiers.to_pylist()
-    ids = tuple(dict.fromkeys(graph.relations.find(name) for name in names))
+    ids = relation_ids(graph, names)
     about = None if entity is None else graph.entities.find(entity)
-    return Wanted(ids, best or (BEST if above is None else MOST), above, any_entity, missing_share, about)
+    along = relation_ids(graph, implied_by)
+    return Wanted(
+        ids,
+        best or (BEST if above is None else MOST),
+        above,
+        any_entity,
+        missing_share,
+        about,
+        implied_by=along,
+    )
+
+
+def relation_ids(graph: Graph, names: Sequence[str]) -> tuple[int, ...]:
+    """The ids of relations by their names, each once."""
+    return tuple(dict.fromkeys(graph.relations.find(name) for name in names))

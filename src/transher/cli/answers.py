@@ -10,6 +10,7 @@ import click
 
 from transher.cli.options import (
     as_json,
+    implied_by_option,
     load_run,
     missing_share_option,
     out_option,
@@ -196,6 +197,7 @@ def explain(
     metavar="FACTS_FILE",
     help="The file of an earlier completion: give only facts that are not in it.",
 )
+@implied_by_option
 @click.option("--evidence", is_flag=True, help="Add the strongest reason for each fact.")
 @overwrite_option
 @missing_share_option
@@ -210,6 +212,7 @@ def complete(
     best: int | None,
     any_entity: bool,
     since: Path | None,
+    implied_by: tuple[str, ...],
     evidence: bool,
     overwrite: bool,
     missing_share: float | None,
@@ -230,7 +233,7 @@ def complete(
     refuse_existing(out, overwrite)
     use_threads(threads)
     run = load_run(run_folder)
-    wanted = wanted_facts(run.graph, relations, best, above, any_entity, missing_share, entity)
+    wanted = wanted_facts(run.graph, relations, best, above, any_entity, missing_share, entity, implied_by)
     with progress_bar("completing", "of all pairs") as update:
         summary = run.complete_to_file(
             out, wanted, since=since, evidence=evidence, overwrite=overwrite, progress=update

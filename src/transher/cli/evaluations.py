@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from transher.cli.options import as_json, load_run, print_json, run_argument, split_option, threads_option, use_threads
+from transher.cli.options import (
+    as_json,
+    implied_by_option,
+    load_run,
+    print_json,
+    run_argument,
+    split_option,
+    threads_option,
+    use_threads,
+)
 from transher.errors import InputError, UsageError
 
 
@@ -82,9 +91,17 @@ about_option = click.option(
 @run_argument
 @later_argument
 @about_option
+@implied_by_option
 @threads_option
 @as_json
-def backtest(run_folder: Path, later_facts: str, about: Path | None, threads: int | None, as_json: bool) -> None:
+def backtest(
+    run_folder: Path,
+    later_facts: str,
+    about: Path | None,
+    implied_by: tuple[str, ...],
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """Compare what a run predicted with facts that came later.
 
     Prints how many of the best 100, 1,000 and 10,000 predictions came true, against popularity and chance; the ranks of
@@ -96,7 +113,7 @@ def backtest(run_folder: Path, later_facts: str, about: Path | None, threads: in
     use_threads(threads)
     run = load_run(run_folder)
     with progress_bar("completing", "of all pairs") as update:
-        report = run.backtest(later_facts, about=_lines(about), progress=update)
+        report = run.backtest(later_facts, about=_lines(about), implied_by=implied_by, progress=update)
     if as_json:
         print_json(report.to_dict())
     else:
@@ -107,9 +124,17 @@ def backtest(run_folder: Path, later_facts: str, about: Path | None, threads: in
 @run_argument
 @click.option("--later", metavar="FACTS", help="Facts that were added since; by default the validation triples.")
 @about_option
+@implied_by_option
 @threads_option
 @as_json
-def calibrate(run_folder: Path, later: str | None, about: Path | None, threads: int | None, as_json: bool) -> None:
+def calibrate(
+    run_folder: Path,
+    later: str | None,
+    about: Path | None,
+    implied_by: tuple[str, ...],
+    threads: int | None,
+    as_json: bool,
+) -> None:
     """Fit the probabilities of a run anew.
 
     With facts that were added to the graph since, a probability says how likely a fact is to be added next. Facts that
@@ -121,7 +146,7 @@ def calibrate(run_folder: Path, later: str | None, about: Path | None, threads: 
     use_threads(threads)
     run = load_run(run_folder)
     with TrainingDisplay() as display:
-        judge = run.calibrate(later, about=_lines(about), watcher=display).judge
+        judge = run.calibrate(later, about=_lines(about), implied_by=implied_by, watcher=display).judge
     assert judge is not None  # it was fitted just now
     if as_json:
         print_json({"run": str(run_folder), "hidden": judge.verdicts.hidden, "later": judge.verdicts.later})

@@ -169,6 +169,14 @@ missing_share_option = click.option(
     help="Share of all true facts that the graph lacks; by default as many as were held out for validation.",
 )
 
+implied_by_option = click.option(
+    "--implied-by",
+    multiple=True,
+    metavar="RELATION",
+    help="A relation such as 'is a' or 'part of': leave out what follows from known facts along it; may be given many "
+    "times.",
+)
+
 
 def load_run(folder: Path) -> Run:
     from transher.answering.storage import JUDGE_FILE

@@ -6,6 +6,7 @@ what to say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
@@ -48,6 +49,7 @@ def fitted_judge(
     training: float = 0.0,
     later: Triples | None = None,
     about: NDArray[np.integer] | None = None,
+    implied_by: Sequence[int] = (),
     watcher: Watcher | None = None,
 ) -> Judge | None:
     """Fit the judge of a run on its validation triples, or on facts that came `later`, and `keep` it in its folder.
@@ -60,7 +62,9 @@ def fitted_judge(
     if rules is None:
         rules = _mined(folder, graph, max(_LEAST, min(_MOST, _SHARE * training)), keep, lenient)
     watcher.noticed(f"Fitting probabilities on {len(graph.valid if later is None else later):,} hidden facts.")
-    judge = fit_judge(scorer, graph, rules=rules, later=later, about=about, progress=watcher.fitting)
+    judge = fit_judge(
+        scorer, graph, rules=rules, later=later, about=about, implied_by=implied_by, progress=watcher.fitting
+    )
     if judge is not None and keep:
         with suppress(OSError) if lenient else nullcontext():
             save_judge(folder, judge)

@@ -21,7 +21,7 @@ from transher.answering.backtest import Backtest, backtest
 from transher.answering.completion import CompletionSummary, complete_to_file
 from transher.answering.evidence import Evidence, explain, reasons
 from transher.answering.judge import Judge
-from transher.answering.missing import Search, Wanted, wanted_facts
+from transher.answering.missing import Search, Wanted, relation_ids, wanted_facts
 from transher.answering.predicted import in_names
 from transher.answering.reading import Earlier
 from transher.answering.trials import CalibrationReport, report_calibration
@@ -328,6 +328,7 @@ class Run:
         above: float | None = None,
         any_entity: bool = False,
         missing_share: float | None = None,
+        implied_by: Sequence[str] = (),
         since: str | Path | None = None,
         evidence: bool = False,
         progress: Progress | None = None,
@@ -335,11 +336,13 @@ class Run:
         """The most probable facts that the graph lacks, of some relations or about an entity if they are named: a table
         as of `in_names`, with the strongest reason for each fact on request.
 
+        implied_by: relations such as *is a* or *part of*. What follows from known facts along them is left out: it
+            holds, but it is no news.
         since: the file of an earlier completion; only facts that are not in it are given.
 
         Facts that were called wrong are left out: see `mark`.
         """
-        wanted = wanted_facts(self.graph, relations, best, above, any_entity, missing_share, entity)
+        wanted = wanted_facts(self.graph, relations, best, above, any_entity, missing_share, entity, implied_by)
         facts = Search(self.answering, wanted, self._unwanted(since)).facts(progress)
         table = in_names(self.graph, facts).drop(columns="known")  # none of them is
         if evidence:
@@ -396,24 +399,44 @@ class Run:
         return report_calibration(self.answering, progress)
 
     def backtest(
-        self, later: AnyTriples, *, about: Sequence[str] | None = None, progress: Progress | None = None
+        self,
+        later: AnyTriples,
+        *,
+        about: Sequence[str] | None = None,
+        implied_by: Sequence[str] = (),
+        progress: Progress | None = None,
     ) -> Backtest:
         """What this run said of facts that came true later, in any form that `train` takes. about: the entities whose
-        later facts are all given, where these are not all."""
+        later facts are all given, where these are not all. implied_by: as of `complete`, where the later facts lack
+        what follows from known ones."""
         triples, left_out = ids_of(self.graph, later)
-        return backtest(self.answering, triples, left_out=left_out, about=self._entities(about), progress=progress)
+        return backtest(
+            self.answering,
+            triples,
+            left_out=left_out,
+            about=self._entities(about),
+            implied_by=implied_by,
+            progress=progress,
+        )
 
     def calibrate(
-        self, later: AnyTriples | None = None, *, about: Sequence[str] | None = None, watcher: Watcher | None = None
+        self,
+        later: AnyTriples | None = None,
+        *,
+        about: Sequence[str] | None = None,
+        implied_by: Sequence[str] = (),
+        watcher: Watcher | None = None,
     ) -> Run:
         """This run with its judge fitted anew: on its validation triples, or on facts that came `later`, in which case
         a probability says how likely a fact is to be added next. It is kept in the run's folder. about: the entities
-        whose later facts are all given, where these are not all."""
+        whose later facts are all given, where these are not all. implied_by: as of `complete`; what follows from known
+        facts is not learned from, so that probabilities are of news."""
         triples = None if later is None else ids_of(self.graph, later)[0]
         with alone(self.folder / LOCK_FILE, str(self.folder)):
             judge = fitted_judge(
                 self.folder, self.scorer, self.graph,
-                keep=self.manifest is not None, later=triples, about=self._entities(about), watcher=watcher,
+                keep=self.manifest is not None, later=triples, about=self._entities(about),
+                implied_by=relation_ids(self.graph, implied_by), watcher=watcher,
             )  # fmt: skip
         if judge is None:
             raise UsageError("There are no facts to fit probabilities on: no validation triples, and no later facts.")
