@@ -4,15 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.answering.towns import LIVES_IN, PEOPLE, Noisy, towns
+from tests.answering.towns import LIES_IN, LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
 from transher.answering import backtest as backtest_module
 from transher.answering.answers import Answering
 from transher.answering.backtest import backtest
 from transher.answering.fitting import fit_judge
+from transher.answering.missing import Search, wanted_facts
 from transher.answering.trials import hits, report_calibration, without_test
 from transher.errors import UsageError
 from transher.graph.graph import Graph, Triples
+from transher.graph.implied import Implied
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +101,26 @@ def test_facts_that_the_graph_has_cannot_be_tried(answering: Answering) -> None:
 def test_hits_are_the_facts_that_were_hidden(answering: Answering) -> None:
     facts = answering.judged(np.concatenate([answering.graph.test[:3], answering.graph.train[:2]]))
     assert hits(answering.graph, facts, answering.graph.test).tolist() == [True, True, True, False, False]
+
+
+def test_what_follows_from_known_facts_is_left_out_on_request(
+    world: tuple[Graph, Noisy, Triples], answering: Answering
+) -> None:
+    """A member of a club is, along where the club lies, a member of something in that town."""
+    graph, _, missing = world
+    names = graph.relations.identifiers.to_pylist()
+    implied = Implied(graph.known, [LIES_IN])
+
+    def found(*implied_by: str) -> Triples:
+        wanted = wanted_facts(graph, [names[MEMBER_OF]], best=20_000, any_entity=True, implied_by=implied_by)
+        return Search(answering, wanted).facts().triples
+
+    everything, news = found(), found(names[LIES_IN])
+    assert implied.has(everything).any()
+    assert not implied.has(news).any()
+    follows = [(h, r, t) for h, r, t in everything.tolist() if r == MEMBER_OF and implied.has(np.array([[h, r, t]]))[0]]
+    later = np.concatenate([missing, np.array(follows[:5], np.int32)])
+    assert backtest(answering, later, implied_by=[names[LIES_IN]]).later == len(missing)
+    judge = fit_judge(answering.scorer, graph, implied_by=[LIES_IN])
+    assert judge is not None
+    assert judge.verdicts.hidden == len(graph.valid)  # none of them follows
