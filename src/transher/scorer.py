@@ -7,7 +7,7 @@ relations it has, and its `scores`; all that is slow that way has a default that
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,22 @@ from transher.kernels import Known, merge_best
 SCORES = 1 << 24
 # Scores compared at a time: 1 MB, which stays in the processor's cache.
 _COMPARED = 1 << 18
+
+
+class Scored(NamedTuple):
+    """What triples (n, 3) score, each part computed once: `whole` (n,) is what `score` gives, `dense` (n,) what the
+    dense part gives, and `rules` are what `Rules.strengths` gives; None of what the scorer does not have."""
+
+    whole: Tensor
+    dense: Tensor | None = None
+    rules: tuple[NDArray[np.float32], NDArray[np.float32]] | None = None
+
+    def take(self, part: slice | NDArray[np.integer]) -> Scored:
+        """Of some of the triples."""
+        dense = None if self.dense is None else self.dense[part]
+        return Scored(
+            self.whole[part], dense, None if self.rules is None else (self.rules[0][part], self.rules[1][part])
+        )
 
 
 class Scorer(ABC):
@@ -86,6 +102,11 @@ class Scorer(ABC):
         differ."""
         scores = self.score_triples(triples, "tail")
         return (scores + self.score_triples(triples, "head")) / 2 if self.sides_differ else scores
+
+    def scored(self, triples: Tensor) -> Scored:
+        """The one score of triples (n, 3), and those of its parts that a judge looks at."""
+        whole = self.score(triples)
+        return Scored(whole, whole if self.dense else None)
 
     @property
     def queries_at_a_time(self) -> int:

@@ -9,6 +9,7 @@ speaks by NCCL, which does not allow for two exchanges at a time.
 from __future__ import annotations
 
 import atexit
+import gc
 import os
 import sys
 import traceback
@@ -102,6 +103,10 @@ class Workers:
         dist.broadcast_object_list(box, src=0, group=self._waiting)
         return box[0]
 
+    def close(self) -> None:
+        """Let go of the groups: nothing can be exchanged any more."""
+        self._ahead = self._waiting = None
+
     def meet(self) -> None:
         """Wait for all."""
         if self.count > 1:
@@ -150,8 +155,16 @@ def joined() -> Workers:
         dist.init_process_group(_backends(), timeout=_STEP)
         _started = Workers(dist.get_rank(), dist.get_world_size())
         _started.agree_on_kernels()
-        atexit.register(dist.destroy_process_group)  # its threads would otherwise end the process with an abort
+        atexit.register(_leave, _started)
     return _started
+
+
+def _leave(workers: Workers) -> None:
+    """End the groups and their threads while Python still runs: one that ends later ends the process with an abort. A
+    group lives as long as something holds it."""
+    workers.close()
+    dist.destroy_process_group()
+    gc.collect()
 
 
 def _backends() -> str:

@@ -77,3 +77,28 @@ def test_a_bend_keeps_the_order(bend: float) -> None:
     raw, bent = rules.scores(*query)[0], alone.scores(*query)[0]  # type: ignore[arg-type]
     order = raw.argsort()
     assert bool((bent[order].diff() >= 0).all())
+
+
+@given(st.integers(0, 1_000))
+@settings(max_examples=10)
+def test_scores_that_are_computed_together_have_the_bits_of_those_computed_apart(seed: int) -> None:
+    blend = a_blend(seed)
+    one_vector, rules = blend.members[0], blend.members[2]
+    blends = [
+        blend,
+        Blend([rules, one_vector], Weights(blend.weights.values[1:], blend.weights.bends[1:][::-1])),
+        Blend([blend, one_vector], Weights(blend.weights.values[:2], (0.0, 0.0))),
+        Blend([one_vector, blend.members[1]], Weights(blend.weights.values[:2], (0.0, 0.0))),
+    ]
+    triples = torch.cartesian_prod(torch.arange(14), torch.arange(3), torch.arange(14))[::7]
+    for scorer in blends:
+        found = scorer.scored(triples)
+        assert torch.equal(found.whole, scorer.score(triples))
+        part = scorer.dense_part
+        assert part is not None
+        assert found.dense is not None
+        assert torch.equal(found.dense, part.score(triples))
+        if found.rules is not None:
+            assert isinstance(rules, Rules)
+            for own, expected in zip(found.rules, rules.strengths(triples.numpy()), strict=True):
+                assert np.array_equal(own, expected)

@@ -14,6 +14,7 @@ from transher.blending.trials import Trials, ask
 from transher.errors import UsageError
 from transher.evaluation import evaluate
 from transher.graph.graph import Graph, Side
+from transher.rules import Rules, mine
 from transher.scorer import Scorer
 
 
@@ -84,6 +85,16 @@ def test_members_that_know_different_relations_are_better_together(ring: Graph) 
     members = [Knows(graph, {0}, 1), Knows(graph, {1}, 2)]
     alone = [evaluate(member, graph).overall.mrr for member in members]
     assert evaluate(fit_blend(members, graph), graph).overall.mrr > max(alone) + 0.1
+
+
+def test_a_blend_with_rules_can_be_blended_again(ring: Graph) -> None:
+    """Its scores may be negative, which those of rules are not: they must not be bent."""
+    model = Knows(ring, {0, 2}, 1)
+    rules = Rules(mine(ring.trained, seconds=0.2).rules, ring.trained)
+    once = fit_blend([model, rules], ring)
+    again = fit_blend([once, Knows(ring, {1}, 2)], ring)
+    assert again.weights.bends == (0.0, 0.0)
+    assert bool(again.score(torch.from_numpy(ring.test.astype(np.int64))).isfinite().all())
 
 
 def test_trials_hold_each_candidate_once_and_no_other_known_answer(ring: Graph) -> None:

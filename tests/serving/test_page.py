@@ -60,6 +60,8 @@ def opened(browser: Any, server: Server, **options: Any) -> Iterator[Any]:
     page.on("console", lambda message: faults.append(message.text) if _is_fault(message) else None)
     page.on("request", lambda sent: None if sent.url.startswith((server.url, "blob:")) else faults.append(sent.url))
     page.on("dialog", lambda dialog: faults.append(dialog.message))
+    again = page.get_by_role("button", name="Try again")  # a busy server asks for patience, and the page says so
+    page.add_locator_handler(again, lambda: again.click(), no_wait_after=True)
     yield page
     context.close()
     assert not faults

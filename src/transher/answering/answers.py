@@ -23,7 +23,7 @@ from transher.graph.graph import Graph, Side
 from transher.graph.known import KnownTriples
 from transher.models.embeddings import embeddings_of
 from transher.rules import Rules, rules_of
-from transher.scorer import Scorer, as_known, refuse_nan
+from transher.scorer import Scored, Scorer, as_known, refuse_nan
 
 Ids = NDArray[np.integer]
 WhatIsKnown = Literal["hide", "mark"]  # leave out what the graph has, or say so
@@ -131,10 +131,11 @@ class Answering:
 
     def judged(self, triples: Ids, missing_share: float | None = None) -> Predicted:
         """Triples (n, 3) in the order that they have, with what they are worth."""
-        found = self.scorer.score(torch.from_numpy(np.asarray(triples, dtype=np.int64)))
-        refuse_nan(found)
-        scores = found.numpy()
-        log_odds = None if self.judge is None else self.judge.log_odds(triples, missing_share)
+        given = torch.from_numpy(np.asarray(triples, dtype=np.int64))
+        found = Scored(self.scorer.score(given)) if self.judge is None else self.scorer.scored(given)
+        refuse_nan(found.whole)
+        scores = found.whole.numpy()
+        log_odds = None if self.judge is None else self.judge.log_odds(triples, missing_share, found)
         return Predicted(triples.astype(np.int32), scores, log_odds, self.known.has(triples))
 
     def rank(self, triple: tuple[int, int, int], side: Side) -> int:

@@ -5,7 +5,7 @@ candidates of the head and of the tail, and with those of their trained answers.
 each for itself told the judge less on validation facts of FB15k-237, and took longer. Of rules: how strongly they
 predict the pair. Of the graph: how many answers are known already, whether the relation has one answer only, whether
 such entities stand there at all, how often they occur. Of facts that came later, where the judge is fitted on them: how
-many have the same answer.
+many have the same answer. Where rules are blended with other scorers, also the score of the blend.
 
 Scores are compared with what was trained on alone (`transher.answering.levels`). Counts of known answers take in a few
 that training did not see: a person whose birthplace is a validation fact has a birthplace.
@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from transher.answering.levels import PLACES, Levels
@@ -26,6 +27,7 @@ from transher.graph.ends import Ends
 from transher.graph.graph import Side
 from transher.graph.known import KnownTriples
 from transher.rules import Rules
+from transher.scorer import Scored, Scorer
 
 Numbers = NDArray[np.float64]
 
@@ -43,8 +45,9 @@ OF_SCORER = (
     "above known heads",
 )
 OF_RULES = ("rules", "strongest rule")  # the probability may only rise with these too
+OF_BLEND = ("blended score",)  # and with this, the score of all members where some are rules
 OF_LATER = ("recent facts of tail",)  # and with these
-OF_GRAPH = (
+OF_ENTITIES = (  # counts of facts, or shares
     "known tails",
     "known heads",
     "known tails to usual",
@@ -53,6 +56,9 @@ OF_GRAPH = (
     "degree of tail",
     "frequency of tail",
     "frequency of head",
+)
+OF_GRAPH = (
+    *OF_ENTITIES,
     "head fits",
     "tail fits",
     "loop",
@@ -105,23 +111,32 @@ class Trained(NamedTuple):
 
 class Describer:
     """Describes triples by a scorer, whose `levels` are None where it is nothing but rules, by rules if there are some,
-    by what was trained on, and by `recent` facts where the judge is fitted on them."""
+    by what was trained on, and by `recent` facts where the judge is fitted on them. blend: the scorer, where it has a
+    dense part and is more than that."""
 
     def __init__(
-        self, levels: Levels | None, rules: Rules | None, trained: KnownTriples, ends: Ends, recent: Recent | None
+        self,
+        levels: Levels | None,
+        rules: Rules | None,
+        blend: Scorer | None,
+        trained: KnownTriples,
+        ends: Ends,
+        recent: Recent | None,
     ) -> None:
-        self.levels, self.rules, self.trained, self.ends, self.recent = levels, rules, trained, ends, recent
+        self.levels, self.rules, self.blend = levels, rules, blend
+        self.trained, self.ends, self.recent = trained, ends, recent
 
     @property
     def names(self) -> tuple[str, ...]:
         of_scorer = OF_SCORER if self.levels is not None else ()
         of_rules = OF_RULES if self.rules is not None else ()
-        return (*of_scorer, *of_rules, *OF_GRAPH, *(OF_LATER if self.recent is not None else ()))
+        of_blend = OF_BLEND if self.blend is not None else ()
+        return (*of_scorer, *of_rules, *of_blend, *OF_GRAPH, *(OF_LATER if self.recent is not None else ()))
 
     @property
     def first_names(self) -> tuple[str, ...]:
         """Those that `first` gives."""
-        return tuple(name for name in self.names if name not in OF_RULES)
+        return tuple(name for name in self.names if name not in (*OF_RULES, *OF_BLEND))
 
     @staticmethod
     def rising_of(names: Sequence[str]) -> tuple[bool, ...]:
@@ -141,12 +156,23 @@ class Describer:
             parts.append(self.recent.of_others(triples)[:, None].astype(np.float32))
         return np.concatenate(parts, 1)
 
-    def whole(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> NDArray[np.float32]:
-        """All features (n, m), in the order of `names`, from those of `first`."""
-        if self.rules is None:
-            return first
+    def whole(
+        self,
+        triples: NDArray[np.integer],
+        first: NDArray[np.float32],
+        scored: Scored | None = None,
+    ) -> NDArray[np.float32]:
+        """All features (n, m), in the order of `names`, from those of `first`. scored: what the scorer says of them,
+        where that is at hand."""
+        if scored is None and self.blend is not None:
+            scored = self.blend.scored(torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64)))
+        added: list[NDArray[np.float32]] = []
+        if self.rules is not None:
+            added += self.rules.strengths(triples) if scored is None or scored.rules is None else scored.rules
+        if self.blend is not None and scored is not None:
+            added.append(scored.whole.numpy())
         place = 0 if self.levels is None else len(OF_SCORER)
-        return np.concatenate([first[:, :place], self._of_rules(self.rules, triples), first[:, place:]], 1)
+        return np.concatenate([first[:, :place], *(column[:, None] for column in added), first[:, place:]], 1)
 
     def fitting(self, whole: NDArray[np.float32]) -> NDArray[np.bool_]:
         """Whether head and tail fit, by all features (n, m): (n,)."""
@@ -171,9 +197,6 @@ class Describer:
         columns += [(scores - values[:, len(PLACES) - 1]) / unit for values in (of_head, of_tail)]
         columns += [(scores - values[:, -1]) / unit for values in (of_head, of_tail)]
         return np.stack(columns, 1).astype(np.float32)
-
-    def _of_rules(self, rules: Rules, triples: NDArray[np.integer]) -> NDArray[np.float32]:
-        return np.stack(rules.strengths(triples), 1)
 
     def _of_graph(self, triples: NDArray[np.integer], known: KnownTriples) -> NDArray[np.float32]:
         heads, relations, tails = triples.T

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from transher.answering.features import Describer
+from transher.answering.features import OF_ENTITIES, Describer
 from transher.answering.judge import Curve, Judge, Verdicts, raw_scores
 from transher.answering.levels import PLACES, Levels, from_best
 from transher.answering.likelihood import HALF, derivatives, losses
@@ -97,7 +97,8 @@ def describe(scorer: Scorer, graph: Graph, rules: Rules | None, recent: Recent |
     ends = Ends(graph.trained, graph.entity_types)
     dense = scorer.dense_part
     levels = None if dense is None else Levels(dense, graph.trained, ends)
-    return Describer(levels, rules_of(scorer) or rules, graph.trained, ends, recent)
+    blend = None if dense is None or scorer.dense else scorer
+    return Describer(levels, rules_of(scorer) or rules, blend, graph.trained, ends, recent)
 
 
 class Pairs(NamedTuple):
@@ -279,10 +280,8 @@ def _trees(
     chosen, weights = _chosen(pairs, expit(start + raw_scores(quick, first)), most, generator)
     learned, first = pairs.take(chosen), first[chosen]
     features = _in_blocks(len(chosen), lambda part: describer.whole(learned.triples[part], first[part]))
-    rows, learning = (
-        _Rows(features, learned.holds, weights[0]),
-        learning._replace(rising=describer.rising_of(describer.names)),
-    )
+    rows = _Rows(_coarse(features, describer.names), learned.holds, weights[0])
+    learning = learning._replace(rising=describer.rising_of(describer.names))
     folds, said = list(_folds(learned)), np.empty(len(chosen))
     with ThreadPoolExecutor(max(1, min(len(folds), torch.get_num_threads()))) as threads:
         boosters = list(threads.map(lambda fold: learning.booster(*(rows.take(part) for part in fold)), folds))
@@ -290,6 +289,15 @@ def _trees(
         said[others] = start + raw_scores(booster, features[others])
     curve = _fit_curve(said, describer.fitting(features), learned.holds, weights[1], share)
     return tuple(booster.model_to_string() for booster in boosters), quick.model_to_string(), start, curve
+
+
+def _coarse(features: NDArray[np.float32], names: Sequence[str]) -> NDArray[np.float32]:
+    """Features (n, m) to learn from, with the counts of entities' facts rounded to powers of two. By exact counts trees
+    would tell a frequent entity from all others, and remember how many of its facts were hidden."""
+    found, counts = features.copy(), [names.index(name) for name in OF_ENTITIES]
+    with np.errstate(divide="ignore"):  # 0 stays 0
+        found[:, counts] = np.exp2(np.round(np.log2(features[:, counts])))
+    return found
 
 
 def _first(describer: Describer, pairs: Pairs, part: slice, known: KnownTriples) -> NDArray[np.float32]:

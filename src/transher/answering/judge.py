@@ -34,6 +34,7 @@ from transher.answering.features import Describer
 from transher.answering.recent import fold_of
 from transher.errors import UsageError
 from transher.graph.known import KnownTriples
+from transher.scorer import Scored
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -90,13 +91,18 @@ class Judge:
         """known: all that may be known when somebody asks."""
         self.verdicts, self.describer, self._known = verdicts, describer, known
 
-    def log_odds(self, triples: NDArray[np.integer], missing_share: float | None = None) -> Numbers:
-        """log(p / (1 − p)) of triples (n, 3): (n,)."""
+    def log_odds(
+        self, triples: NDArray[np.integer], missing_share: float | None = None, scored: Scored | None = None
+    ) -> Numbers:
+        """log(p / (1 − p)) of triples (n, 3): (n,). scored: what the scorer says of them, where that is at hand."""
         ratio = self._ratio(missing_share)
         found = np.empty(len(triples))
         for first in range(0, len(triples), _ROWS):
             part = slice(first, first + _ROWS)
-            found[part] = self._holding(triples[part], self.describer.first(triples[part], self._known))
+            own = None if scored is None else scored.take(part)
+            dense = None if own is None or own.dense is None else own.dense.numpy()
+            rows = self.describer.first(triples[part], self._known, dense)
+            found[part] = self._holding(triples[part], rows, own)
         return self._missing(found, ratio)
 
     def promising(
@@ -137,9 +143,11 @@ class Judge:
     def _quick(self) -> Booster:
         return read_booster(self.verdicts.quick)
 
-    def _holding(self, triples: NDArray[np.integer], first: NDArray[np.float32]) -> Numbers:
+    def _holding(
+        self, triples: NDArray[np.integer], first: NDArray[np.float32], scored: Scored | None = None
+    ) -> Numbers:
         """Log odds that a triple holds, before it is known which facts were hidden."""
-        features = self.describer.whole(triples, first)
+        features = self.describer.whole(triples, first, scored)
         folds = fold_of(triples[:, 0], len(self._boosters))
         raw = np.full(len(triples), self.verdicts.start)
         for number, booster in enumerate(self._boosters):

@@ -31,7 +31,7 @@ from transher.rules import Rules
 from transher.scorer import Scorer
 
 JUDGE_FILE, LEVELS_FILE = "judge.json", "judge.safetensors"
-_FORMAT = 2
+_FORMAT = 3
 _LEVELS = ("starts", "entities", "values", "centre", "spread")
 _RECENT = ("recent.keys", "recent.counts")
 _REMEDY = "It was cut short or changed after it was written: delete it, and it is made anew when it is needed."

@@ -218,7 +218,7 @@ def _side_topics(side: Side) -> dict[str, _Topic]:
 _TOPICS = {
     **_side_topics("tail"),
     **_side_topics("head"),
-    "score": _Topic(("score",), _score),
+    "score": _Topic(("score", "blended score"), _score),
     "rules": _Topic(("rules", "strongest rule"), _rules),
     "fit": _Topic(("head fits", "tail fits"), _fit),
     "loop": _Topic(("loop",), _loop),

@@ -6,14 +6,15 @@ scores ranks as the weighted sum of log-softmaxes does, and no normaliser is nee
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from transher.graph.graph import SIDES, Side
-from transher.scorer import Scorer
+from transher.rules import Rules
+from transher.scorer import Scored, Scorer
 
 
 @dataclass(frozen=True)
@@ -90,13 +91,36 @@ class Blend(Scorer):
 
     def score(self, triples: Tensor) -> Tensor:
         """As in Scorer. A member whose sides agree is asked once: rules take most of the time."""
+        return self._sum(triples, range(len(self.members)), [_sides(member, triples) for member in self.members])
+
+    def scored(self, triples: Tensor) -> Scored:
+        """As in Scorer, with the bits that `score` and the dense part's `score` give."""
+        rules, sides = None, []
+        for member in self.members:
+            if isinstance(member, Rules):
+                found = member.scored(triples)
+                rules = found.rules if rules is None else rules
+                sides.append([found.whole] * len(SIDES))
+            else:
+                sides.append(_sides(member, triples))
+        dense: Tensor | None = None
+        kept, part = [number for number, member in enumerate(self.members) if member.dense], self.dense_part
+        if len(kept) < sum(member.dense_part is not None for member in self.members):  # a blend of blends
+            dense = None if part is None else part.score(triples)
+        elif len(kept) > 1:
+            dense = self._sum(triples, kept, sides)
+        elif kept:
+            tails, heads = sides[kept[0]]
+            dense = (tails + heads) / 2 if self.members[kept[0]].sides_differ else tails
+        return Scored(self._sum(triples, range(len(self.members)), sides), dense, rules)
+
+    def _sum(self, triples: Tensor, numbers: Iterable[int], sides: Sequence[Sequence[Tensor]]) -> Tensor:
+        """The mean over both sides of what some members say, from their scores of triples (n, 3) by side: (n,)."""
         total = torch.zeros(len(triples))
-        for number, member in enumerate(self.members):
-            found: Tensor | None = None
-            for side in SIDES:
-                if found is None or member.sides_differ:
-                    found = self._bent(number, member.score_triples(triples, side))
-                total += found * self._of_relations(triples[:, 1].long(), side)[number]
+        own = [self._of_relations(triples[:, 1].long(), side) for side in SIDES]
+        for number in numbers:
+            for weights, found in zip(own, sides[number], strict=True):
+                total += self._bent(number, found) * weights[number]
         return total / len(SIDES)
 
     def _of_relations(self, relations: Tensor, side: Side) -> Tensor:
@@ -105,6 +129,12 @@ class Blend(Scorer):
 
     def _bent(self, number: int, scores: Tensor) -> Tensor:
         return bent(scores, self.weights.bends[number])
+
+
+def _sides(member: Scorer, triples: Tensor) -> list[Tensor]:
+    """Scores (n,) of triples (n, 3) by side, in the order of SIDES."""
+    first = member.score_triples(triples, SIDES[0])
+    return [first, *(member.score_triples(triples, side) if member.sides_differ else first for side in SIDES[1:])]
 
 
 def bent(scores: Tensor, bend: float) -> Tensor:

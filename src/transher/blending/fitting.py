@@ -23,7 +23,7 @@ from transher.errors import UsageError
 from transher.graph.graph import Graph
 from transher.scorer import Scorer
 
-_BENDS = (0.0, 3.0, 30.0, 300.0)  # of members that are not dense
+_BENDS = (0.0, 3.0, 30.0, 300.0)  # of members that are nothing but rules
 _LEANINGS = (None, 30.0, 10.0, 3.0, 1.0, 0.3)  # precision of the prior; None is one vector for all
 _WEAK = 1e-2  # precision of the common weights' own prior around 1 / members
 _FOLDS = 4
@@ -40,25 +40,26 @@ def fit_blend(members: Sequence[Scorer], graph: Graph) -> Blend:
     """The blend of some scorers of a graph with the weights that suit its validation facts best."""
     if not len(graph.valid):
         raise UsageError(f"The graph '{graph.name}' has no validation triples to fit the weights of a blend on.")
-    return Blend(members, fit_weights(ask(members, graph), [member.dense for member in members]))
+    return Blend(members, fit_weights(ask(members, graph), [member.dense_part is not None for member in members]))
 
 
-def fit_weights(trials: Trials, dense: Sequence[bool]) -> Weights:
-    """The weights of members from what they say in trials. dense: (m,), whose scores need not be bent."""
+def fit_weights(trials: Trials, plain: Sequence[bool]) -> Weights:
+    """The weights of members from what they say in trials. plain: (m,), whose scores are not bent: a bend is for scores
+    that are never negative, those of rules."""
     with _one_thread():
-        bends = _bends(trials, dense)
+        bends = _bends(trials, plain)
         above, spread = trials.compared(bends)
         leaning = _LEANINGS[int(np.argmax(_tried(trials, above, _LEANINGS)))]
         fitted = _fit(trials, above, _common(trials, above), leaning).exp() / spread
-    return Weights(fitted.T.reshape(len(dense), 2, trials.relations).float().contiguous(), bends)
+    return Weights(fitted.T.reshape(len(plain), 2, trials.relations).float().contiguous(), bends)
 
 
-def helpful(trials: Trials, dense: Sequence[bool], least: int = 2) -> tuple[list[int], float]:
+def helpful(trials: Trials, plain: Sequence[bool], least: int = 2) -> tuple[list[int], float]:
     """The members, by their numbers, without those that the others do as well without, and the MRR of their blend on
-    facts that common weights were fitted without. dense: (m,), as in `fit_weights`."""
+    facts that common weights were fitted without. plain: (m,), as in `fit_weights`."""
     with _one_thread():
-        above, _ = trials.compared(_bends(trials, dense))
-        kept = list(range(len(dense)))
+        above, _ = trials.compared(_bends(trials, plain))
+        kept = list(range(len(plain)))
         worth = _worth(trials, above, kept)
         while len(kept) > least:
             fewer = [[number for number in kept if number != out] for out in kept]
@@ -70,9 +71,9 @@ def helpful(trials: Trials, dense: Sequence[bool], least: int = 2) -> tuple[list
     return kept, worth
 
 
-def _bends(trials: Trials, dense: Sequence[bool]) -> tuple[float, ...]:
+def _bends(trials: Trials, plain: Sequence[bool]) -> tuple[float, ...]:
     """How the members' scores are best bent, by some of the trials: few numbers are chosen."""
-    choices = list(product(*((0.0,) if plain else _BENDS for plain in dense)))
+    choices = list(product(*((0.0,) if as_it_is else _BENDS for as_it_is in plain)))
     if len(choices) == 1:
         return choices[0]
     some = trials.take(torch.randperm(len(trials.facts), generator=torch.Generator().manual_seed(_SEED))[:_TRIALS])

@@ -59,7 +59,7 @@ class Implied:
             reached = np.empty(0, np.int64)
             while len(edge):
                 rows, nodes = np.divmod(edge, size)
-                steps = [reached[:0]]
+                steps: list[Ids] = [reached[:0]]
                 for relation in self._along:
                     starts, further = self._known.answers("tail").of(nodes, np.full(len(nodes), relation))
                     steps.append(np.repeat(rows, np.diff(starts)) * size + further)

@@ -12,7 +12,7 @@ from torch import Tensor
 from transher.graph.graph import SIDES, Side
 from transher.graph.known import KnownTriples
 from transher.kernels.rules import TOGETHER, Rows, RuleIndex, Steps, confidences
-from transher.scorer import Scorer, as_known, asked_columns
+from transher.scorer import Scored, Scorer, as_known, asked_columns
 
 _CHOICES = (1, 2, 3, 5, 8, 12, TOGETHER)  # numbers of rules that may count together
 _DEFAULT = 8  # without validation triples: the best on FB15k-237
@@ -116,6 +116,10 @@ class Rules(Scorer):
         if not bool(single.all()):
             scores[~single] = super().score_triples(triples[~single], side)
         return scores
+
+    def scored(self, triples: Tensor) -> Scored:
+        strengths = self.strengths(triples.numpy())
+        return Scored(torch.from_numpy(strengths[0]), None, strengths)
 
     def strengths(self, triples: NDArray[np.integer]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """The scores (n,) of triples (n, 3), and the confidence (n,) of the strongest rule for each, 0 without one: in

@@ -240,7 +240,7 @@ class _Choosing:
         self.watcher.began(f"Comparing blends of {len(labels)} scorers", self._left())
         scorers = [read_scorer(self._place(label), read_recipe(self._place(label)), self.graph) for label in labels]
         trials = ask(scorers, self.graph, facts=_ASKED)
-        kept, worth = helpful(trials, [scorer.dense for scorer in scorers])
+        kept, worth = helpful(trials, [scorer.dense_part is not None for scorer in scorers])
         self.choice.members = [labels[number] for number in kept]
         self._save()
         names = [_RULES if label == _RULES else self._tried(label).title for label in self.choice.members]
