@@ -10,7 +10,7 @@ from scipy.special import expit
 from tests.answering.towns import LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
 from transher.answering.answers import Answering
-from transher.answering.fitting import fit_judge
+from transher.answering.fitting import _fit_curve, fit_judge
 from transher.answering.judge import Judge, raw_scores
 from transher.answering.missing import Search, wanted_facts
 from transher.answering.storage import JUDGE_FILE, LEVELS_FILE, load_judge, save_judge
@@ -195,3 +195,18 @@ def test_a_few_hidden_facts_are_enough_for_some_probability(world: tuple[Graph, 
     small = fit_judge(scorer, replace(graph, valid=graph.valid[:3]))
     assert small is not None
     assert np.isfinite(small.log_odds(missing)).all()
+
+
+def test_trees_that_are_too_sure_at_the_top_are_calibrated_there_too() -> None:
+    """Of what they are surest of they remember most, and few of the hidden facts lie there: not enough to tell more
+    exactly than this."""
+    generator = np.random.default_rng(0)
+    raw = generator.normal(-4.0, 2.0, 200_000)
+    raw[:600] = generator.uniform(1.0, 4.0, 600)
+    truth = expit(np.minimum(raw, 0.0))
+    holds = generator.random(len(raw)) < 0.5 * truth
+    curve = _fit_curve(raw, np.ones(len(raw), np.bool_), holds, np.ones(len(raw)), 0.5)
+    best = np.argsort(-raw)
+    for count in (100, 1_000, 10_000):
+        said = expit(curve(raw[best[:count]], np.ones(count, np.bool_)))
+        assert said.mean() == pytest.approx(truth[best[:count]].mean(), abs=0.15)

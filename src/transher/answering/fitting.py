@@ -46,7 +46,8 @@ _QUERIES = 1_500  # of each kind and side that are drawn
 _BLOCK = 1 << 18  # pairs described at a time
 _HEAVIEST = 50.0  # weight of a pair that was drawn, for the trees: more would shake them; the curve makes up for it
 _ROUNDS, _PATIENCE, _QUICK_ROUNDS = 400, 20, 30
-_KNOTS, _LEANING = 8, 1.0  # of the curve that calibrates; how much it leans on slope 1, in units of the loss
+_KNOTS, _LEANING = 8, 0.3  # of the curve that calibrates; how much it leans on slope 1, in units of the loss
+_TOP, _FEWEST = 0.02, 25  # share of the hidden facts that lie above those knots; the fewest above a further one
 _FREE = 0.01  # the same of its height, and of the step down to pairs that do not fit
 _SEED = 0
 
@@ -427,12 +428,22 @@ def _labels(data: Dataset) -> tuple[NDArray[np.bool_], Numbers]:
     return holds, np.ones(len(holds)) if weights is None else np.asarray(weights, np.float64)
 
 
+def _knots(raw: Numbers, holds: NDArray[np.bool_]) -> Numbers:
+    """Ends of pieces with as many hidden facts in each; the top is halved down to a few of them and reaches to the
+    highest, since the facts that are shown first lie there, and trees are surest of them."""
+    if not holds.any():
+        return np.zeros(1)
+    few = _TOP / np.exp2(np.arange(1, 10))
+    few = few[few * holds.sum() >= _FEWEST]
+    shares = np.concatenate([np.linspace(_TOP, 1 - _TOP, _KNOTS), 1 - few])
+    return np.unique(np.append(np.quantile(raw[holds], shares), raw.max()))
+
+
 def _fit_curve(
     raw: Numbers, fits: NDArray[np.bool_], holds: NDArray[np.bool_], weights: Numbers, share: float
 ) -> Curve:
-    """The most likely rising line of pieces, with as many hidden facts between any two knots, leaning on slope 1, and
-    the step down to pairs that do not fit."""
-    knots = np.unique(np.quantile(raw[holds], np.linspace(0.02, 0.98, _KNOTS))) if holds.any() else np.zeros(1)
+    """The most likely rising line of pieces, leaning on slope 1, and the step down to pairs that do not fit."""
+    knots = _knots(raw, holds)
     steps = np.diff(knots)
     # How far each value reaches into each piece: (n, pieces).
     reach = np.clip(raw[:, None] - knots[:-1], 0, steps) if len(steps) else np.zeros((len(raw), 0))
