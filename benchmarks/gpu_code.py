@@ -40,14 +40,22 @@ class Loop(NamedTuple):
 
 # Scaled L1. Forward: multiply-add, add the absolute value. Gradients: multiply-add, sign, then a multiply-add for each
 # candidate, an add and a multiply-add for each query. An element of a modulus is a complex coordinate: two differences,
-# a product, a multiply-add, a root, a sum; backward two multiply-adds and a product with g after the root.
+# a product, a multiply-add, a root, a sum; backward two multiply-adds and a product with g after the root. Where
+# queries have candidates of their own, and in pairs, a number that only one pair uses has to be loaded for it, too.
 LOOPS = {
     "scaled_l1.cross": Loop(2, 3.5, 1),
     "ranking.count": Loop(2, 3.5, 1),
     "scaled_l1.query_gradients": Loop(4, 6, 2),
     "scaled_l1.candidate_gradients": Loop(3, 4.5, 2),
+    "scaled_l1.listed": Loop(3, 3.5, 1),
+    "scaled_l1.listed_query_gradients": Loop(5, 7.5, 2),
+    "scaled_l1.listed_candidate_gradients": Loop(5, 7.5, 2),
+    "scaled_l1.pairs": Loop(5, 8.75, 1),
     "modulus.cross": Loop(6, 10.5, 0),
     "modulus.gradients": Loop(8, 12, 0),
+    "modulus.listed": Loop(8, 10.5, 0),
+    "modulus.listed_gradients": Loop(10, 12, 0),
+    "modulus.pairs": Loop(10, 17.5, 0),
 }
 
 

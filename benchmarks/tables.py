@@ -281,6 +281,13 @@ GPU_KERNELS = {
     "ranking.count": "counting better candidates",
     "modulus.cross": "complex modulus, forward",
     "modulus.gradients": "complex modulus, gradient of one side",
+    "scaled_l1.listed": "candidates of their own: scaled L1, forward",
+    "scaled_l1.listed_query_gradients": "… gradient of the queries",
+    "scaled_l1.listed_candidate_gradients": "… gradient of the candidates",
+    "modulus.listed": "… complex modulus, forward",
+    "modulus.listed_gradients": "… gradient of one side",
+    "scaled_l1.pairs": "one candidate each: scaled L1, forward",
+    "modulus.pairs": "… complex modulus, forward",
 }
 # float32 lanes × 10⁹ instructions per second, from the makers' data sheets, and the target whose code runs there.
 GPUS = {

@@ -212,6 +212,42 @@ def test_complex_modulus_pairs_have_the_gradients_of_cross_and_zero_at_zero(back
         assert (a.grad[2] == 0).all()
 
 
+@pytest.mark.parametrize("size", [1e15, 1e-15])
+def test_extreme_values_keep_their_modulus(backend: str, size: float) -> None:
+    torch.manual_seed(0)
+    q, e, ids = torch.randn(7, 34) * size, torch.randn(9, 34) * size, torch.randint(9, (7, 5))
+    assert largest_error("complex_modulus_cross", [q, e], torch.randn(7, 9)) < TOLERANCE
+    assert largest_error("complex_modulus_pools", [q, e], torch.randn(7, 5), ids) < TOLERANCE
+    assert largest_error("complex_modulus_pairs", [q, e[:7]], torch.randn(7)) < TOLERANCE
+
+
+@pytest.mark.parametrize("size", [1e30, 1e-30, 0.0])
+def test_extreme_candidates_of_their_own_keep_their_distance(backend: str, size: float) -> None:
+    torch.manual_seed(0)
+    q, s, e = torch.randn(7, 33) * size, torch.rand(7, 33) + 0.5, torch.randn(9, 33) * size
+    ids = torch.randint(9, (7, 5))
+    exact = reference.scaled_l1_listed(q.double(), s.double(), e.double(), ids)
+    assert error(kernels.scaled_l1_listed(q, s, e, ids), exact) < TOLERANCE
+
+
+def test_a_nan_reaches_only_the_candidates_of_their_own_that_have_it(backend: str) -> None:
+    if backend == "torch":
+        pytest.skip("torch's own sign(NaN) is 0 on some versions")
+    torch.manual_seed(0)
+    q, s, e = torch.randn(6, 37), torch.randn(6, 37), torch.randn(5, 37)
+    e[4, 36], ids = torch.nan, torch.randint(4, (6, 11))
+    ids[2, 10] = 4
+    leaves = q.requires_grad_(), s.requires_grad_(), e.requires_grad_()
+    distance = kernels.scaled_l1_listed(q, s, e, ids)
+    assert distance.isnan().nonzero().tolist() == [[2, 10]]
+    distance.sum().backward()
+    for leaf, row in zip(leaves, (2, 2, 4), strict=True):
+        assert leaf.grad is not None
+        assert set(leaf.grad.isnan().any(1).nonzero().flatten().tolist()) <= {row}
+    assert e.grad is not None
+    assert e.grad[4, 36].isnan()
+
+
 def test_complex_modulus_never_hides_nan(backend: str) -> None:
     q, e = torch.randn(4, 20), torch.randn(6, 20)
     e[3, 15] = torch.nan

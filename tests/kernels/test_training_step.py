@@ -222,6 +222,38 @@ def test_chosen_rows_get_length_one_and_others_stay(backend: str, k: int) -> Non
     expect_index_error(backend, lambda: kernels.unit_rows(weight, torch.tensor([7])))
 
 
+@relaxed
+@given(
+    count=st.integers(1, 40),
+    k=st.sampled_from([1, 2, 7, 16, 33, 130, 600]),
+    size=st.sampled_from([0.0, 1e-15, 1.0, 1e15]),
+    seed=st.integers(0, 99),
+)
+def test_rows_of_any_shape_and_size_are_those_of_float64(
+    backend: str, count: int, k: int, size: float, seed: int
+) -> None:
+    torch.manual_seed(seed)
+    weight, ids = torch.randn(count, k) * size, torch.randperm(count)[: count // 2 + 1]
+    normalised = torch.nn.functional.normalize(weight.double())
+    assert torch.equal(kernels.gather_rows(weight, ids), weight[ids])
+    assert close(kernels.normalise(weight), normalised)
+    united = weight.clone()
+    kernels.unit_rows(united, ids)
+    assert close(united[ids], normalised[ids])
+
+    places, upstream = torch.randint(count, (2 * count,)), torch.randn(2 * count, k)
+    rows = weight.clone().requires_grad_()
+    kernels.take_rows(rows, places).backward(upstream)
+    assert rows.grad is not None
+    assert close(rows.grad, torch.zeros(count, k).double().index_add_(0, places, upstream.double()))
+
+    m, v, gradient = torch.randn(count, k) * size, torch.rand(count, k) * size**2, torch.randn(len(ids), k) * size
+    exact = weight.double(), m.double(), v.double()
+    kernels.adam_rows(weight, m, v, ids, gradient, ADAM)
+    reference.adam_rows(exact[0], exact[1], exact[2], ids, gradient.double(), ADAM)
+    assert all(close(table, true) for table, true in zip((weight, m, v), exact, strict=True))
+
+
 def test_gathering_copies_rows(backend: str) -> None:
     weight, ids = torch.randn(9, 5), torch.tensor([8, 0, 0, 3])
     assert torch.equal(kernels.gather_rows(weight, ids), weight[ids])

@@ -8,16 +8,19 @@ from pathlib import Path
 import pytest
 import torch
 from tests.conftest import CPU_AND_GPU, needs_gpu
+from tests.training.pretended import THERE, PretendedDevice, There, Threads
 
 from transher import devices
 from transher.errors import UsageError
 from transher.evaluation.ranking import rank
 from transher.graph.graph import Graph
+from transher.kernels import native
 from transher.models import MODELS
 from transher.models.embeddings import Embeddings, Held
 from transher.scorer import as_known
+from transher.training import batches, trainer
 from transher.training.batches import Batches
-from transher.training.device_batches import source_on
+from transher.training.device_batches import DeviceBatches, source_on
 from transher.training.recipe import Recipe
 from transher.training.step import TrainingStep
 from transher.training.table import TABLES, SparseAdamTable
@@ -168,3 +171,45 @@ def test_a_training_moves_between_devices_and_ranks_alike_on_each(
     for weights, ranks in found[1:]:
         torch.testing.assert_close(weights, found[0][0], atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(ranks, found[0][1], atol=1.0, rtol=0.0)  # near ties may change places
+
+
+_EVERYONE = ["training.negatives=all", "training.loss=cross-entropy", "training.sampled_softmax=false"]
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["training.n3=0.01"],
+        ["training.pools=each", "training.averaging=0.2"],
+        [*_EVERYONE, "training.relation_prediction=0.5"],
+    ],
+    ids=["one pool", "their own", "all entities"],
+)
+@pytest.mark.parametrize("home", [THERE, CPU], ids=["on the device", "in the computer's memory"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_training_on_a_pretended_device_gives_the_weights_and_ranks_of_the_cpu(
+    ring: Graph, name: str, home: torch.device, chosen: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if chosen[0] == _EVERYONE[0] and not MODELS[name].by_dot_product:
+        pytest.skip("takes drawn negatives")
+    monkeypatch.setattr(native, "module", None)  # plain torch on both
+    monkeypatch.setattr(native, "_warned", True)
+    monkeypatch.setattr(batches, "ThreadPoolExecutor", Threads)
+    recipe = Recipe().with_settings([f"model.name={name}", *SMALL, "training.steps=6", *chosen])
+    found = []
+    for device, lies in ((CPU, CPU), (THERE, home)):
+        monkeypatch.setattr(devices, "find", lambda name, device=device: device)
+        monkeypatch.setattr(devices, "place", lambda *_, device=device, lies=lies: devices.Place(lies, device, ""))
+        monkeypatch.setattr(trainer, "source_on", lambda device: Batches if device == CPU else DeviceBatches)
+        with PretendedDevice():
+            folder = tmp_path / str(device)
+            folder.mkdir()
+            own = Trainer(ring, recipe, folder)
+            own.run()
+            assert isinstance(own.entities.weight, There) == (lies == THERE)
+            scorer = own.scorer
+            ranks = rank(scorer, ring.test, ring.known).realistic
+            best = scorer.best(torch.arange(9), torch.arange(9) % 3, "tail", 4)
+            found.append((own.entities.weight.cpu(), torch.from_numpy(ranks), *best))
+    for on_cpu, there in zip(*found, strict=True):
+        torch.testing.assert_close(there, on_cpu)

@@ -26,7 +26,16 @@ from transher.kernels.reference import (
     squared_l2_cross,
     squared_l2_pairs,
 )
-from transher.kernels.rows import adagrad_rows, adam_rows, distinct, gather_rows, mask_known, take_rows, unit_rows
+from transher.kernels.rows import (
+    adagrad_rows,
+    adam_rows,
+    distinct,
+    gather_rows,
+    mask_known,
+    sum_by,
+    take_rows,
+    unit_rows,
+)
 from transher.kernels.softmax import has_bfloat16, softmax_gradients
 from transher.kernels.thinning import thin
 
@@ -62,6 +71,7 @@ __all__ = [
     "softmax_gradients",
     "squared_l2_cross",
     "squared_l2_pairs",
+    "sum_by",
     "take_rows",
     "thin",
     "unit_rows",

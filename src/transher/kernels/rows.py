@@ -56,6 +56,15 @@ def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
     return result
 
 
+def sum_by(values: Tensor, ids: Tensor, count: int) -> Tensor:
+    """values (n,), ids: int64 (n,), 0 … count − 1 → the sum of the values of each id (count,), in their order."""
+    total = values.new_zeros(count)
+    if gpu.module is None or chosen_for(values) is not gpu.module:
+        return total.index_add_(0, ids, values)
+    gpu.module.sum_rows(values[:, None].contiguous(), _ids(ids), total[:, None])
+    return total
+
+
 @torch.no_grad()
 def adam_rows(weight: Tensor, m: Tensor, v: Tensor, ids: Tensor, gradient: Tensor, adam: Adam) -> None:
     """One step of Adam in place on the rows `ids` (U,), which must be distinct. weight and its moments m, v: (n, k),

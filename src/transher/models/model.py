@@ -140,7 +140,7 @@ class Model(ABC):
 
         def score(chosen: Tensor, *query: Tensor) -> Tensor:
             repeated = tuple(part.repeat_interleave(count, 0) for part in query)
-            return self.pairs(repeated, seen.index_select(0, chosen.reshape(-1))).view(-1, count)
+            return self.pairs(repeated, kernels.take_rows(seen, chosen.reshape(-1))).view(-1, count)
 
         parts = [
             checkpoint(score, chosen, *rows, use_reentrant=False)

@@ -51,8 +51,8 @@ class SoftmaxStep(Step[QueryBatch]):
             relations[owners],
             answers,
         )
-        seen = self.model.entities(rows.entities.index_select(0, anchors))
-        query = self._query(seen, rows.relations.index_select(0, relations), batch.tail_count)
+        seen = self.model.entities(kernels.take_rows(rows.entities, anchors))
+        query = self._query(seen, kernels.take_rows(rows.relations, relations), batch.tail_count)
         value, d_entities = self._entropy(query, batch)
         if self.settings.n3:
             value += self._shrink(rows, batch.weights)
@@ -90,7 +90,7 @@ class SoftmaxStep(Step[QueryBatch]):
         """N3: the mean over triples of ‖h‖³₃ + ‖r‖³₃ + ‖t‖³₃. A row counts as often as triples have it."""
         loss = weights.new_zeros(())
         for part, places in ((rows.entities, (rows.anchors, rows.answers)), (rows.relations, (rows.of_relations,))):
-            shares = weights.new_zeros(len(part)).index_add_(0, torch.cat(places), weights.repeat(len(places)))
+            shares = kernels.sum_by(weights.repeat(len(places)), torch.cat(places), len(part))
             loss = loss + self.settings.n3 * (self.model.moduli(part).pow(3).sum(1) @ shares)
         loss.backward()
         return float(loss.detach())
@@ -102,7 +102,7 @@ class SoftmaxStep(Step[QueryBatch]):
         size = max(1, _HELD // max(rows.relations.shape))
         value = 0.0
         for part in torch.arange(len(heads), device=heads.device).split(size):
-            seen = self.model.entities(rows.entities.index_select(0, torch.cat([heads[part], tails[part]])))
+            seen = self.model.entities(kernels.take_rows(rows.entities, torch.cat([heads[part], tails[part]])))
             query = self.model.relation_query(*seen.split(len(part)))
             found = kernels.softmax_gradients(
                 query.detach(),

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_VECTOR = 16  # Triton reads four numbers at once where rows begin at multiples of this many
-_BEYOND = 64  # numbers that a kernel may read beyond the end, to throw them away: that costs less than to ask
+VECTOR = 16  # Triton reads four numbers at once where rows begin at multiples of this many
+_BEYOND = 256  # numbers that a kernel may read beyond the end, to throw them away: that costs less than to ask
 
 
 def packed(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
@@ -21,11 +21,11 @@ def packed(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
     return blocks.permute(0, 3, 2, 1).contiguous()
 
 
-def aligned(rows: Tensor) -> Tensor:
-    """A copy of rows (n, k) with columns of zeros, so that each begins at a multiple of 16 numbers; behind the last
-    one, some more numbers may be read."""
+def aligned(rows: Tensor, columns: int = VECTOR) -> Tensor:
+    """A copy of rows (n, k) with columns of zeros, so that each has a multiple of so many and begins at a multiple of
+    16 numbers; behind the last one, some more numbers may be read."""
     n, k = rows.shape
-    width = k + -k % _VECTOR
+    width = k + -k % columns
     room = rows.new_zeros(n * width + _BEYOND)
     copy = room[: n * width].view(n, width)
     copy[:, :k] = rows
@@ -35,6 +35,12 @@ def aligned(rows: Tensor) -> Tensor:
 def roomy(numbers: Tensor) -> Tensor:
     """A copy of numbers (n, m) behind which some more may be read."""
     return pad(numbers.reshape(-1), (0, _BEYOND))[: numbers.numel()].view(numbers.shape)
+
+
+def begins(ids: Tensor, width: int) -> Tensor:
+    """Where the rows ids (n,) of an aligned table of this width begin, in steps of 16 numbers: in 32 bits there is room
+    for 34 billion numbers, and an address is one instruction."""
+    return (ids * (width // VECTOR)).int()
 
 
 class Occurrences(NamedTuple):

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from transher.kernels.gpu.compiled import Compiled
-from transher.kernels.gpu.layout import Occurrences, aligned, packed, refuse_misfits, roomy
+from transher.kernels.gpu.layout import VECTOR, Occurrences, aligned, begins, packed, refuse_misfits, roomy
 from transher.kernels.gpu.rows import sum_rows
 from transher.kernels.interface import Tensors
 from transher.kernels.pools import run_length
@@ -25,6 +25,7 @@ __all__ = [
 ]
 
 QUERIES, CANDIDATES, STEP = 64, 32, 16  # as in `scaled_l1`
+_VECTOR = tl.constexpr(VECTOR)
 _TINY = tl.constexpr(1.1754943508222875e-38)  # below it, a squared modulus counts as zero, where any direction is right
 
 
@@ -74,6 +75,12 @@ def _pairs(qe, out, B, k, QUERIES: tl.constexpr, STEP: tl.constexpr):
 
 
 @triton.jit
+def _pull(g, real, imaginary):
+    """g / |real + i·imaginary|."""
+    return g * tl.rsqrt(tl.maximum(tl.fma(real, real, imaginary * imaginary), _TINY))
+
+
+@triton.jit
 def _gradients(own, others, g, out, B, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """Rows (B, 2, k), (N, 2, k) and g (N, B) → Σ_n g·(own − other)/|own − other|, as own."""
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
@@ -90,8 +97,7 @@ def _gradients(own, others, g, out, B, N, k, ROWS: tl.constexpr, COLUMNS: tl.con
     for _ in tl.range(0, N, loop_unroll_factor=4):
         real = own_real - tl.load(others)[None, :]  # unmasked, as in `scaled_l1`
         imaginary = own_imaginary - tl.load(others + k)[None, :]
-        squared = tl.maximum(tl.fma(real, real, imaginary * imaginary), _TINY)
-        pull = tl.load(g)[:, None] * tl.rsqrt(squared)
+        pull = _pull(tl.load(g)[:, None], real, imaginary)
         sum_real = tl.fma(pull, real, sum_real)
         sum_imaginary = tl.fma(pull, imaginary, sum_imaginary)
         others += 2 * k
@@ -102,56 +108,62 @@ def _gradients(own, others, g, out, B, N, k, ROWS: tl.constexpr, COLUMNS: tl.con
 
 @triton.jit
 def _listed(q, e, ids, out, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Rows (B, 2, k), (U, 2, k) and ids (B, N) → distances (B, N)."""
+    """Rows (B, 2, k), (U, 2, k), whose k is a multiple of COLUMNS, and ids (B, N) → distances (B, N)."""
     b = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    rows = e + tl.load(ids + b * N + n, mask=n < N, other=0)[:, None] * 2 * k
-    q += b * 2 * k
+    i = tl.arange(0, COLUMNS)
+    rows = e + (tl.load(ids + b * N + tl.minimum(n, N - 1)) * 2 * k)[:, None] + i[None, :]  # as in `scaled_l1`
+    q += b * 2 * k + i
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, k, COLUMNS):
-        i = first + tl.arange(0, COLUMNS)
-        inside = (n[:, None] < N) & (i[None, :] < k)
-        real = tl.load(q + i, mask=i < k, other=0.0)[None, :] - tl.load(rows + i[None, :], mask=inside, other=0.0)
-        imaginary = tl.load(q + k + i, mask=i < k, other=0.0)[None, :] - tl.load(
-            rows + k + i[None, :], mask=inside, other=0.0
-        )
-        total += modulus(real, imaginary)
+    for _ in tl.range(0, k, COLUMNS, loop_unroll_factor=2):
+        total += modulus(tl.load(q)[None, :] - tl.load(rows), tl.load(q + k)[None, :] - tl.load(rows + k))
+        q += COLUMNS
+        rows += COLUMNS
     tl.store(out + b * N + n, tl.sum(total, 1), mask=n < N)
 
 
 @triton.jit
-def _listed_gradients(own, others, of, g, places, starts, out, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """As `_gradients`, of row u (2, k) with the pairs at places[starts[u]:starts[u + 1]]: pair p has other row of[p]
-    and gradient g[p]."""
+def _listed_gradients(own, others, at, g, starts, out, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_gradients`, of row u (2, k) with the pairs p from starts[u] to starts[u + 1]: pair p has the other row that
+    begins at 16·at[p], and gradient g[p]."""
     u = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     own_real = tl.load(own + u * 2 * k + i, mask=i < k, other=0.0)[None, :]
     own_imaginary = tl.load(own + u * 2 * k + k + i, mask=i < k, other=0.0)[None, :]
     sum_real, sum_imaginary = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
-    last = tl.load(starts + u + 1)
-    for first in range(tl.load(starts + u), last, ROWS):
-        place = first + tl.arange(0, ROWS)
-        pair = tl.load(places + place, mask=place < last, other=0)
-        rows = others + tl.load(of + pair, mask=place < last, other=0)[:, None] * 2 * k + i[None, :]
-        inside = (place[:, None] < last) & (i[None, :] < k)
-        real = own_real - tl.load(rows, mask=inside, other=0.0)
-        imaginary = own_imaginary - tl.load(rows + k, mask=inside, other=0.0)
-        squared = tl.maximum(tl.fma(real, real, imaginary * imaginary), _TINY)
-        pull = tl.load(g + pair, mask=place < last, other=0.0)[:, None] * tl.rsqrt(squared)
+    first = tl.load(starts + u)
+    count = (tl.load(starts + u + 1) - first).to(tl.int32)
+    p = tl.arange(0, ROWS)
+    at += first + p
+    g += first + p
+    others += i
+    for _ in range(count // ROWS):  # unmasked, as in `scaled_l1`
+        rows = others[None, :] + _VECTOR * tl.load(at).to(tl.int64)[:, None]
+        real, imaginary = own_real - tl.load(rows), own_imaginary - tl.load(rows + k)
+        pull = _pull(tl.load(g)[:, None], real, imaginary)
         sum_real = tl.fma(pull, real, sum_real)
         sum_imaginary = tl.fma(pull, imaginary, sum_imaginary)
+        at += ROWS
+        g += ROWS
+    left = p < count % ROWS
+    rows = others[None, :] + _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None]
+    real = own_real - tl.load(rows, mask=left[:, None], other=0.0)
+    imaginary = own_imaginary - tl.load(rows + k, mask=left[:, None], other=0.0)
+    pull = _pull(tl.load(g, mask=left, other=0.0)[:, None], real, imaginary)
+    sum_real = tl.fma(pull, real, sum_real)
+    sum_imaginary = tl.fma(pull, imaginary, sum_imaginary)
     tl.store(out + u * 2 * k + i, tl.sum(sum_real, 0), mask=i < k)
     tl.store(out + u * 2 * k + k + i, tl.sum(sum_imaginary, 0), mask=i < k)
 
 
 _FLOATS = dict.fromkeys(("q", "e", "qe", "own", "others", "g", "out"), "*fp32")
-_TYPES = _FLOATS | dict.fromkeys(("ids", "of", "places", "starts"), "*i64") | dict.fromkeys(("B", "N", "k"), "i32")
+_TYPES = _FLOATS | dict.fromkeys(("ids", "starts"), "*i64") | {"at": "*i32"} | dict.fromkeys(("B", "N", "k"), "i32")
 
 CROSS = Compiled(_cross, _TYPES, {"QUERIES": QUERIES, "CANDIDATES": CANDIDATES, "STEP": STEP}, 2)
 PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
 GRADIENTS = Compiled(_gradients, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
-LISTED = Compiled(_listed, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
-LISTED_GRADIENTS = Compiled(_listed_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
+LISTED = Compiled(_listed, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
+LISTED_GRADIENTS = Compiled(_listed_gradients, _TYPES, {"ROWS": 8, "COLUMNS": 128}, 2)
 
 
 def complex_modulus_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor | None, out: Tensor) -> None:
@@ -162,7 +174,8 @@ def complex_modulus_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor |
     if ids is None:
         out.copy_(_cross_transposed(q, e).T)
     elif len(ids) == B:
-        q, e = _halves_aligned(q), _halves_aligned(e)
+        columns = LISTED.size("COLUMNS")
+        q, e = _halves_aligned(q, columns), _halves_aligned(e, columns)
         LISTED((B, LISTED.blocks(N, "ROWS")), q, e, ids, out, N, q.shape[2])
     else:
         run = run_length(B, len(ids))
@@ -215,16 +228,17 @@ def _listed_backward(q: Tensor, e: Tensor, ids: Tensor, g: Tensor, dq: Tensor, d
     """As `_backward`, with ids (B, N) of rows of e (U, 2, k)."""
     B, N, k = *g.shape, q.shape[2]
     columns = LISTED_GRADIENTS.blocks(k, "COLUMNS")
-    pairs = torch.arange(B * N, device=q.device)
-    own = Occurrences(pairs, torch.arange(B + 1, device=q.device) * N)
-    LISTED_GRADIENTS((B, columns), q, e, ids, g, *own, dq, k)
-    LISTED_GRADIENTS((len(e), columns), e, q, pairs // max(N, 1), g, *Occurrences.of(ids, len(e)), de, k)
+    starts = torch.arange(B + 1, device=q.device) * N
+    LISTED_GRADIENTS((B, columns), q, e, begins(ids.reshape(-1), 2 * k), g, starts, dq, k)
+    places, starts = Occurrences.of(ids, len(e))
+    owners = begins(places // max(N, 1), 2 * k)
+    LISTED_GRADIENTS((len(e), columns), e, q, owners, g.reshape(-1)[places], starts, de, k)
 
 
-def _halves_aligned(rows: Tensor) -> Tensor:
-    """(n, 2k) → (n, 2, k) with k a multiple of 16."""
+def _halves_aligned(rows: Tensor, columns: int = VECTOR) -> Tensor:
+    """(n, 2k) → (n, 2, k) with k a multiple of so many columns."""
     n, width = rows.shape
-    halves = aligned(rows.reshape(2 * n, width // 2))
+    halves = aligned(rows.reshape(2 * n, width // 2), columns)
     return halves.view(n, 2, halves.shape[1])
 
 

@@ -17,7 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 from transher.kernels.gpu.compiled import Compiled
-from transher.kernels.gpu.layout import Occurrences, aligned, packed, refuse_misfits, roomy
+from transher.kernels.gpu.layout import VECTOR, Occurrences, aligned, begins, packed, refuse_misfits, roomy
 from transher.kernels.interface import Tensors
 
 __all__ = ["scaled_l1_backward", "scaled_l1_cross", "scaled_l1_pairs", "scaled_l1_pairs_backward"]
@@ -27,6 +27,7 @@ QUERIES, STEP = 64, 16  # queries of a block, and coordinates that are added up 
 TILE = {"QUERIES": QUERIES, "CANDIDATES": 32, "STEP": STEP}
 WIDE_TILE = {"QUERIES": QUERIES, "CANDIDATES": 8, "STEP": STEP}
 _SIGN = tl.constexpr(-0x80000000)
+_VECTOR = tl.constexpr(VECTOR)
 
 
 @triton.jit
@@ -143,62 +144,86 @@ def _candidate_gradients(q, s, e, g, de, B, N, k, ROWS: tl.constexpr, COLUMNS: t
 
 @triton.jit
 def _listed(q, s, e, ids, out, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Rows (B, k), (B, k), (U, k) and ids (B, N) → distances (B, N)."""
+    """Rows (B, k), (B, k), (U, k), whose k is a multiple of COLUMNS, and ids (B, N) → distances (B, N)."""
     b = tl.program_id(0).to(tl.int64)
     n = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    rows = e + tl.load(ids + b * N + n, mask=n < N, other=0)[:, None] * k
+    i = tl.arange(0, COLUMNS)
+    # Beyond the last candidate it is read once more.
+    rows = e + (tl.load(ids + b * N + tl.minimum(n, N - 1)) * k)[:, None] + i[None, :]
+    q += b * k + i
+    s += b * k + i
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, k, COLUMNS):
-        i = first + tl.arange(0, COLUMNS)
-        own = tl.load(q + b * k + i, mask=i < k, other=0.0)[None, :]
-        scale = tl.load(s + b * k + i, mask=i < k, other=0.0)[None, :]
-        x = tl.load(rows + i[None, :], mask=(n[:, None] < N) & (i[None, :] < k), other=0.0)
-        total += tl.abs(tl.fma(-scale, x, own))
+    for _ in tl.range(0, k, COLUMNS, loop_unroll_factor=4):
+        total += tl.abs(tl.fma(-tl.load(s)[None, :], tl.load(rows), tl.load(q)[None, :]))
+        rows += COLUMNS
+        q += COLUMNS
+        s += COLUMNS
     tl.store(out + b * N + n, tl.sum(total, 1), mask=n < N)
 
 
 @triton.jit
-def _listed_query_gradients(q, s, e, ids, g, dq, ds, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """As `_query_gradients`, with ids (B, N) of rows of e and g (B, N)."""
+def _listed_query_gradients(q, s, e, at, g, dq, ds, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_query_gradients`: pair n of query b has the row of e that begins at 16·at[b, n], and gradient g[b, n]."""
     b = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     own = tl.load(q + b * k + i, mask=i < k, other=0.0)
     minus_s = -tl.load(s + b * k + i, mask=i < k, other=0.0)
     sum_q, sum_s = tl.zeros([ROWS, COLUMNS], tl.float32), tl.zeros([ROWS, COLUMNS], tl.float32)
-    for first in range(0, N, ROWS):
-        n = first + tl.arange(0, ROWS)
-        rows = e + tl.load(ids + b * N + n, mask=n < N, other=0)[:, None] * k
-        x = tl.load(rows + i[None, :], mask=(n[:, None] < N) & (i[None, :] < k), other=0.0)
-        size = tl.load(g + b * N + n, mask=n < N, other=0.0)[:, None]
-        pull = signed(size, tl.fma(minus_s[None, :], x, own[None, :]))
+    n = tl.arange(0, ROWS)
+    at += b * N + n
+    g += b * N + n
+    e += i
+    for _ in range(N // ROWS):  # unmasked, as above
+        x = tl.load(e[None, :] + _VECTOR * tl.load(at).to(tl.int64)[:, None])
+        pull = signed(tl.load(g)[:, None], tl.fma(minus_s[None, :], x, own[None, :]))
         sum_q += pull
         sum_s = tl.fma(pull, x, sum_s)
+        at += ROWS
+        g += ROWS
+    left = n < N % ROWS
+    x = tl.load(
+        e[None, :] + _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None], mask=left[:, None], other=0.0
+    )
+    size = tl.load(g, mask=left, other=0.0)[:, None]
+    pull = signed(size, tl.fma(minus_s[None, :], x, own[None, :]))
+    sum_q += pull
+    sum_s = tl.fma(pull, x, sum_s)
     tl.store(dq + b * k + i, tl.where(own == own, tl.sum(sum_q, 0), own), mask=i < k)
     tl.store(ds + b * k + i, tl.where(minus_s == minus_s, -tl.sum(sum_s, 0), minus_s), mask=i < k)
 
 
 @triton.jit
-def _listed_candidate_gradients(q, s, e, g, places, starts, de, N, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """As `_candidate_gradients`, from where each row of e occurs in ids (B, N)."""
+def _listed_candidate_gradients(q, s, e, at, g, starts, de, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_candidate_gradients`: row u of e has the pairs p from starts[u] to starts[u + 1], with rows of q and s that
+    begin at 16·at[p], and gradients g[p]."""
     u = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     minus_x = -tl.load(e + u * k + i, mask=i < k, other=0.0)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
-    last = tl.load(starts + u + 1)
-    for first in range(tl.load(starts + u), last, ROWS):
-        place = first + tl.arange(0, ROWS)
-        pair = tl.load(places + place, mask=place < last, other=0)
-        at = (pair // N)[:, None] * k + i[None, :]
-        inside = (place[:, None] < last) & (i[None, :] < k)
-        scale = tl.load(s + at, mask=inside, other=0.0)
-        difference = tl.fma(scale, minus_x[None, :], tl.load(q + at, mask=inside, other=0.0))
-        size = tl.load(g + pair, mask=place < last, other=0.0)[:, None]
-        total = tl.fma(signed(size, difference), scale, total)
+    first = tl.load(starts + u)
+    count = (tl.load(starts + u + 1) - first).to(tl.int32)
+    p = tl.arange(0, ROWS)
+    at += first + p
+    g += first + p
+    q += i
+    s += i
+    for _ in range(count // ROWS):
+        row = _VECTOR * tl.load(at).to(tl.int64)[:, None]
+        scale = tl.load(s[None, :] + row)
+        difference = tl.fma(scale, minus_x[None, :], tl.load(q[None, :] + row))
+        total = tl.fma(signed(tl.load(g)[:, None], difference), scale, total)
+        at += ROWS
+        g += ROWS
+    left = p < count % ROWS
+    row = _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None]
+    scale = tl.load(s[None, :] + row, mask=left[:, None], other=0.0)
+    difference = tl.fma(scale, minus_x[None, :], tl.load(q[None, :] + row, mask=left[:, None], other=0.0))
+    total = tl.fma(signed(tl.load(g, mask=left, other=0.0)[:, None], difference), scale, total)
     tl.store(de + u * k + i, tl.where(minus_x == minus_x, -tl.sum(total, 0), minus_x), mask=i < k)
 
 
 _FLOATS = dict.fromkeys(("q", "s", "e", "g", "dq", "ds", "de", "qs", "qse", "out"), "*fp32")
-_TYPES = _FLOATS | dict.fromkeys(("ids", "places", "starts"), "*i64") | dict.fromkeys(("B", "N", "k"), "i32")
+_TYPES = _FLOATS | dict.fromkeys(("ids", "starts"), "*i64") | {"at": "*i32"} | dict.fromkeys(("B", "N", "k"), "i32")
 
 _BLOCK = {"ROWS": 32, "COLUMNS": 64}  # of a gradient
 
@@ -207,8 +232,8 @@ PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
 QUERY_GRADIENTS = Compiled(_query_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
 CANDIDATE_GRADIENTS = Compiled(_candidate_gradients, _TYPES, {"ROWS": 64, "COLUMNS": 32}, 2)
 LISTED = Compiled(_listed, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
-LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
-LISTED_CANDIDATE_GRADIENTS = Compiled(_listed_candidate_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
+LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 128}, 2)
+LISTED_CANDIDATE_GRADIENTS = Compiled(_listed_candidate_gradients, _TYPES, {"ROWS": 4, "COLUMNS": 256}, 1)
 
 
 def scaled_l1_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor | None, out: Tensor) -> None:
@@ -217,7 +242,7 @@ def scaled_l1_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor | None,
     refuse_misfits(q, s, e, ids=ids)
     B, N = out.shape
     if ids is not None:
-        q, s, e = aligned(q), aligned(s), aligned(e)
+        q, s, e = (aligned(part, LISTED.size("COLUMNS")) for part in (q, s, e))
         LISTED((B, LISTED.blocks(N, "ROWS")), q, s, e, ids, out, N, q.shape[1])
         return
     out.copy_(cross_transposed(packed_queries(q, s), packed_candidates(e), B, N).T)
@@ -250,10 +275,12 @@ def scaled_l1_backward(
         _over(QUERY_GRADIENTS, B, width, q, s, e, roomy(g.T), dq, ds, B, N, width)
         _over(CANDIDATE_GRADIENTS, N, width, q, s, e, roomy(g), d_rows, B, N, width)
     else:
+        grid = B, LISTED_QUERY_GRADIENTS.blocks(width, "COLUMNS")
+        LISTED_QUERY_GRADIENTS(grid, q, s, e, begins(ids, width), g, dq, ds, N, width)
         places, starts = Occurrences.of(ids, len(e))
-        columns = LISTED_QUERY_GRADIENTS.blocks(width, "COLUMNS")
-        LISTED_QUERY_GRADIENTS((B, columns), q, s, e, ids, g, dq, ds, N, width)
-        LISTED_CANDIDATE_GRADIENTS((len(e), columns), q, s, e, g, places, starts, d_rows, N, width)
+        owners = begins(places // max(N, 1), width)
+        grid = len(e), LISTED_CANDIDATE_GRADIENTS.blocks(width, "COLUMNS")
+        LISTED_CANDIDATE_GRADIENTS(grid, q, s, e, owners, g.reshape(-1)[places], starts, d_rows, width)
     for result, found in zip((*d_query, de), (dq, ds, d_rows), strict=True):
         result.copy_(found[:, :k])
 
