@@ -117,9 +117,9 @@ def table(found: dict[str, Any]) -> str:
     return (
         "| | |\n|---|---:|\n"
         + "".join(f"| {name} | {value} |\n" for name, value in rows)
-        + f"\nThe largest parts: {largest}. Times are processor time. Measured by `python -m benchmarks.footprint WHEEL` "
-        f"on {measured['date']} with {found['wheel']}, Python {found['python']}, on a machine with a load of "
-        f"{measured['load'][0]:g}.\n"
+        + f"\nThe largest parts: {largest}. Times are processor time. "
+        f"Measured by `python -m benchmarks.footprint WHEEL` on {measured['date']} with {found['wheel']}, "
+        f"Python {found['python']}, on a machine with a load of {measured['load'][0]:g}.\n"
     )
 
 
