@@ -1,8 +1,10 @@
 """Take the screenshots of docs/gallery.md with Chromium, from a server that is running and from a report.
 
-Start `transher serve RUN`, write `transher analyze RUN --out report`, and then
-
-    python -m scripts.make_gallery http://127.0.0.1:8085 report/report.html
+transher train world --out runs/page
+transher train world --out runs/report --model transher --set model.k=100 --set training.steps=1500
+transher analyze runs/report --out report
+transher serve runs/page &
+python -m scripts.make_gallery http://127.0.0.1:8085 report/report.html
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ SECONDS = 300  # for a view: the map is computed when it is first asked for
 VIEWS = {
     "explore-entity": ("entity?name=country/DZ", WIDE, False),
     "explore-evidence": ("ask?head=country/DZ&relation=speaks&known=hide", WIDE, True),
-    "explore-relation": ("relation?name=speaks", WIDE, False),
+    "explore-relation": ("relation?name=near", WIDE, False),
     "explore-map": ("map", WIDE, False),
     "explore-phone": ("entity?name=country/DZ", PHONE, False),
 }

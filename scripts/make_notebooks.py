@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 from nbconvert import MarkdownExporter
+from traitlets.config import Config
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECONDS = 600  # for a cell
@@ -30,8 +31,11 @@ def can_run(name: str) -> bool:
 def executed(path: Path) -> nbformat.NotebookNode:
     """The notebook with its outputs, run in a folder of its own; a cell that fails raises."""
     notebook: nbformat.NotebookNode = nbformat.read(path, as_version=4)
-    with tempfile.TemporaryDirectory() as folder:
-        NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": folder}}).execute()
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as sockets:
+        # Where there are sockets with a path, they are used: over TCP, anybody on the machine could listen.
+        config = Config(KernelManager={"transport": "ipc", "ip": f"{sockets}/kernel"} if os.name == "posix" else {})
+        resources = {"metadata": {"path": folder}}
+        NotebookClient(notebook, timeout=SECONDS, resources=resources, config=config).execute()
     return notebook
 
 

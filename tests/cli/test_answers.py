@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from tests.cli.conftest import call
+from tests.cli.conftest import QUICK, call
 
 from transher.files import writing
 from transher.graph import rows
@@ -14,6 +14,7 @@ from transher.graph import rows
 def test_answers_in_names(runs: tuple[Path, Path]) -> None:
     shown = call("predict", runs[0], "--head", "France", "--relation", "borders", "--top", 300)
     assert shown.exit_code == 0, shown.output
+    assert "identifier" in shown.stdout
     assert "country/" in shown.stdout
     assert "known" in shown.stdout
     hidden = json.loads(
@@ -23,6 +24,15 @@ def test_answers_in_names(runs: tuple[Path, Path]) -> None:
     assert not any(answer["known"] for answer in hidden)
     relations = json.loads(call("predict", runs[0], "--head", "France", "--tail", "Europe", "--json").stdout)
     assert {"relation", "score", "rank"} <= set(relations[0])
+
+
+def test_identifiers_that_are_the_names_are_not_shown_twice(tmp_path: Path) -> None:
+    (tmp_path / "packages.tsv").write_text("\n".join(f"package{i}\tneeds\tpackage{i % 5}" for i in range(40)), "utf-8")
+    call("train", tmp_path / "packages.tsv", "--out", tmp_path / "run", *QUICK)
+    shown = call("predict", tmp_path / "run", "--head", "package7", "--relation", "needs")
+    assert "package2" in shown.stdout
+    assert "identifier" not in shown.stdout
+    assert shown.stdout.count("package2 ") == 1
 
 
 def test_the_missing_share_moves_probabilities_and_not_the_order(runs: tuple[Path, Path]) -> None:

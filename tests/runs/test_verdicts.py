@@ -95,6 +95,15 @@ def test_an_update_adds_what_is_right_and_takes_out_what_is_wrong(copy: Path, tm
     assert len(newer.verdicts()) == 2  # the new run knows what was said
 
 
+def test_an_update_that_verdicts_change_nothing_for_says_so(copy: Path, tmp_path: Path) -> None:
+    run = transher.load(copy)
+    head, relation, tail = run.graph.train[0]
+    run.mark(f"e{head:03}", f"r{relation}", f"e{tail:03}", "right")
+    run.mark(*FACT, "wrong")
+    with pytest.raises(UsageError, match="all of these triples already, and none that were called wrong"):
+        run.update(None, tmp_path / "newer")
+
+
 def test_the_command_marks_shows_and_exports(copy: Path, tmp_path: Path) -> None:
     def call(*arguments: str) -> str:
         result = CliRunner().invoke(main, ["verdicts", str(copy), *arguments])
@@ -104,6 +113,7 @@ def test_the_command_marks_shows_and_exports(copy: Path, tmp_path: Path) -> None
     fact = ("--head", "e000", "--relation", "r0", "--tail", "e030")
     assert json.loads(call(*fact, "--mark", "right", "--json"))[0]["verdict"] == "right"
     assert "e030" in call()
+    assert "1 fact marked" in call()
     call("--out", str(tmp_path / "said.tsv"))
     lines = (tmp_path / "said.tsv").read_text("utf-8").splitlines()
     assert lines[0].split("\t")[:3] == ["head", "relation", "tail"]

@@ -43,7 +43,7 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = port or int(probe.getsockname()[1])
         self.url = f"http://127.0.0.1:{self.port}"
-        self._messages = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (open as long as the server runs)
+        self._messages = tempfile.TemporaryFile("a+b")  # noqa: SIM115 (open until stop)
         self.process = subprocess.Popen(
             [
                 sys.executable,
@@ -68,7 +68,9 @@ class Server:
             except httpx.TransportError:
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     self.process.kill()
-                    raise AssertionError(self.messages()) from None
+                    messages = self.messages()
+                    self.stop()
+                    raise AssertionError(messages) from None
                 time.sleep(0.1)
 
     def messages(self) -> str:
@@ -92,5 +94,9 @@ class Server:
         return count
 
     def stop(self) -> int:
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(PATIENT)
+        """End it, unless it has ended; its exit code."""
+        try:
+            self.process.send_signal(signal.SIGTERM)
+            return self.process.wait(PATIENT)
+        finally:
+            self._messages.close()

@@ -204,6 +204,23 @@ def test_on_a_phone_nothing_sticks_out(page: Any, view: str) -> None:
     assert page.evaluate("() => document.documentElement.scrollWidth - innerWidth") <= 0
 
 
+SMALLEST = """() => {
+  const shown = [...document.querySelectorAll("svg.graph text")].filter((text) => text.getClientRects().length);
+  return Math.min(...shown.map((text) => parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a));
+}"""
+
+
+@pytest.mark.parametrize("page", [{"viewport": PHONE, "has_touch": True}], indirect=True)
+def test_a_phone_shows_what_is_missing_first_and_neighbours_in_letters_that_can_be_read(page: Any) -> None:
+    page.goto("/#/entity?name=country/FR")
+    page.wait_for_selector("[aria-busy]", state="detached")
+    expect(page.locator(".graph .node").first).to_be_visible()
+    assert page.evaluate(SMALLEST) > 11
+    missing = page.locator(".card", has=page.get_by_role("heading", name="Expected to be missing"))
+    drawing = page.locator(".card", has=page.get_by_role("heading", name="Neighbourhood"))
+    assert missing.bounding_box()["y"] < drawing.bounding_box()["y"]
+
+
 def test_light_and_dark_follow_the_system(page: Any) -> None:
     page.goto("/")
     papers = set()

@@ -208,7 +208,7 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
     samples: list[tuple[float, float]] = []
     begun, load = time.monotonic(), [os.getloadavg()[0]]
     with ExitStack() as running:
-        running.callback(lambda: server.process.poll() is None and server.stop())
+        running.callback(lambda: server.stop())
         running.enter_context(those_who_never_read(server.port, stopping))
         running.callback(clients.stop)
         clients.start()
@@ -230,7 +230,7 @@ def soak(seconds: float, folder: Path) -> dict[str, Any]:
                 done.add("restart")
                 for victim in (*workers_of(server.process.pid), server.process.pid):
                     os.kill(victim, signal.SIGKILL)
-                server.process.wait()
+                server.stop()
                 server = start(served, server.port)
                 told["servers killed and restarted"] += 1
             time.sleep(seconds / 60)

@@ -299,27 +299,24 @@ def print_search(found: Outcome, space: Sequence[Range]) -> None:
 
 
 def print_answers(answers: pd.DataFrame, asked: str) -> None:
-    """Ranked answers under the query that they answer."""
+    """Ranked answers under the query that they answer; identifiers only where they say more than the names."""
     if not len(answers):
         say("No answers: everything that fits is known already.")
         return
     first = answers.iloc[0]
     query = ", ".join("?" if part == asked else str(first[part]) for part in ("head", "relation", "tail"))
-    print_table(
-        f"({query})",
-        ["", "answer", "identifier", "score", "probability", ""],
-        (
-            (
-                str(row["rank"]),
-                row[asked],
-                row["identifier"],
-                f"{row['score']:.3f}",
-                f"{row['probability']:.1%}" if "probability" in row else "",
-                "known" if row["known"] else "",
-            )
-            for row in answers.to_dict("records")
-        ),
-    )
+    columns: dict[str, Callable[[dict[Any, Any]], object]] = {
+        "": lambda row: str(row["rank"]),
+        "answer": lambda row: row[asked],
+        "identifier": lambda row: row["identifier"],
+        "score": lambda row: f"{row['score']:.3f}",
+        "probability": lambda row: f"{row['probability']:.1%}" if "probability" in row else "",
+        " ": lambda row: "known" if row["known"] else "",
+    }
+    if (answers[asked] == answers["identifier"]).all():
+        del columns["identifier"]
+    rows = answers.to_dict("records")
+    print_table(f"({query})", [*columns], ([value(row) for value in columns.values()] for row in rows))
 
 
 def print_evidence(evidence: Evidence) -> None:

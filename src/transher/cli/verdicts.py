@@ -61,7 +61,8 @@ def verdicts(
         note(f"{len(found):,} verdicts are in {out}.")
     elif len(found):
         rows = found[["head", "relation", "tail", "verdict", "date"]].itertuples(index=False)
-        print_table(f"{len(found):,} facts marked", ["head", "relation", "tail", "verdict", "date"], rows)
+        title = "1 fact marked" if len(found) == 1 else f"{len(found):,} facts marked"
+        print_table(title, ["head", "relation", "tail", "verdict", "date"], rows)
     else:
         note("Nothing is marked yet: transher verdicts RUN --head … --relation … --tail … --mark right")
 

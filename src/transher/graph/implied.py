@@ -62,7 +62,8 @@ class Implied:
                 steps: list[Ids] = [reached[:0]]
                 for relation in self._along:
                     starts, further = self._known.answers("tail").of(nodes, np.full(len(nodes), relation))
-                    steps.append(np.repeat(rows, np.diff(starts)) * size + further)
+                    row: NDArray[np.int64] = np.repeat(rows, np.diff(starts))
+                    steps.append(row * size + further)
                 edge = np.setdiff1d(np.concatenate(steps), reached)
                 reached = np.union1d(reached, edge)
             yield part, reached

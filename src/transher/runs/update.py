@@ -93,7 +93,8 @@ def _growth(run: Run, triples: AnyTriples | None) -> tuple[Graph, Growth]:
         given.append(read_triples(triples).select(["head", "relation", "tail"]))
     growth = grow(kept, pa.concat_tables([_in_words(table) for table in given]))
     if not len(growth.added) and kept is run.graph:
-        raise UsageError("The graph has all of these triples already: there is nothing to update.")
+        told = ", and none that were called wrong" if said else ""
+        raise UsageError(f"The graph has all of these triples already{told}: there is nothing to update.")
     return kept, growth
 
 

@@ -4,16 +4,20 @@ import { h, svg } from "./dom.js";
 import { link } from "./route.js";
 import { plainName, relationWords } from "./words.js";
 
-const WIDTH = 640, HEIGHT = 420, KNOWN = 14, PREDICTED = 6;
+// A phone gets a drawing of its own, upright and with fewer neighbours, as its letters would shrink with a wide one.
+const WIDE = { width: 640, height: 420, known: 14, predicted: 6, label: 20 };
+const UPRIGHT = { width: 320, height: 430, known: 10, predicted: 4, label: 14 };
 
 export function neighbourhood(view, predictions) {
-  const nodes = [...knownNodes(view), ...predictedNodes(view, predictions)];
+  const shape = matchMedia("(max-width: 540px)").matches ? UPRIGHT : WIDE;
+  const nodes = [...knownNodes(view, shape.known), ...predictedNodes(view, predictions, shape.predicted)];
   if (!nodes.length) return h("p", { class: "quiet" }, "Nothing to draw.");
-  layOut(nodes);
-  const centre = { x: WIDTH / 2, y: HEIGHT / 2 };
-  const drawing = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "graph", role: "group", "aria-label": "Neighbourhood" },
+  layOut(nodes, shape);
+  const centre = { x: shape.width / 2, y: shape.height / 2 };
+  const name = shape === UPRIGHT ? "graph upright" : "graph";
+  const drawing = svg("svg", { viewBox: `0 0 ${shape.width} ${shape.height}`, class: name, role: "group", "aria-label": "Neighbourhood" },
     nodes.map((node) => edge(centre, node)),
-    nodes.map(dot),
+    nodes.map((node) => dot(node, shape)),
     svg("g", { class: "self" }, svg("circle", { cx: centre.x, cy: centre.y, r: 9 }),
       svg("text", { x: centre.x, y: centre.y - 15, "text-anchor": "middle" }, short(plainName(view.entity), 26))));
   return [drawing, h("p", { class: "legend" },
@@ -21,19 +25,19 @@ export function neighbourhood(view, predictions) {
 }
 
 // One of every relation first, then the second of each, so that all kinds are seen.
-function knownNodes(view) {
+function knownNodes(view, most) {
   const nodes = new Map();
-  for (let turn = 0; nodes.size < KNOWN && turn < 12; turn++) {
+  for (let turn = 0; nodes.size < most && turn < 12; turn++) {
     for (const group of view.facts) {
       const other = group.others[turn];
-      if (!other || nodes.size >= KNOWN || other.identifier === view.entity.identifier) continue;
+      if (!other || nodes.size >= most || other.identifier === view.entity.identifier) continue;
       if (!nodes.has(other.identifier)) nodes.set(other.identifier, { entity: other, relation: group.relation, known: true, likely: 1 });
     }
   }
   return [...nodes.values()].sort((a, b) => a.relation.identifier.localeCompare(b.relation.identifier));
 }
 
-function predictedNodes(view, predictions) {
+function predictedNodes(view, predictions, most) {
   const seen = new Set(view.facts.flatMap((group) => group.others.map((other) => other.identifier)));
   const nodes = [];
   for (const fact of predictions) {
@@ -41,17 +45,17 @@ function predictedNodes(view, predictions) {
     if (seen.has(other.identifier) || other.identifier === view.entity.identifier) continue;
     seen.add(other.identifier);
     nodes.push({ entity: other, relation: fact.relation, known: false, likely: fact.probability ?? 0.5 });
-    if (nodes.length === PREDICTED) break;
+    if (nodes.length === most) break;
   }
   return nodes;
 }
 
-function layOut(nodes) {
+function layOut(nodes, { width, height }) {
   nodes.forEach((node, place) => {
     const angle = (2 * Math.PI * (place + 0.5)) / nodes.length - Math.PI / 2;
     const reach = (place % 2 ? 0.72 : 1) * (nodes.length > 7 ? 1 : 0.85);
-    node.x = WIDTH / 2 + Math.cos(angle) * 235 * reach;
-    node.y = HEIGHT / 2 + Math.sin(angle) * 168 * reach;
+    node.x = width / 2 + Math.cos(angle) * width * 0.37 * reach;
+    node.y = height / 2 + Math.sin(angle) * height * 0.4 * reach;
   });
   for (let round = 0; round < 60; round++) { // labels are wide: push apart those on the same line
     for (const a of nodes) for (const b of nodes) {
@@ -59,7 +63,7 @@ function layOut(nodes) {
       const dx = a.x - b.x, dy = a.y - b.y;
       if (Math.abs(dx) < 120 && Math.abs(dy) < 30) a.y += (dy >= 0 ? 1 : -1) * (30 - Math.abs(dy)) * 0.2;
     }
-    for (const node of nodes) node.y = Math.min(HEIGHT - 22, Math.max(24, node.y));
+    for (const node of nodes) node.y = Math.min(height - 22, Math.max(24, node.y));
   }
 }
 
@@ -73,12 +77,12 @@ function edge(from, node) {
       short(relationWords(node.relation.name).split(" · ").pop(), 20)));
 }
 
-function dot(node) {
-  const below = node.y > HEIGHT / 2;
+function dot(node, shape) {
+  const below = node.y > shape.height / 2;
   return svg("a", { href: link("entity", { name: node.entity.identifier }), class: node.known ? "node known" : "node predicted" },
     svg("title", {}, `${node.entity.name} (${relationWords(node.relation.name)}${node.known ? "" : ", predicted"})`),
     svg("circle", { cx: node.x, cy: node.y, r: 6 }),
-    svg("text", { x: node.x, y: node.y + (below ? 19 : -11), "text-anchor": "middle" }, short(plainName(node.entity), 20)));
+    svg("text", { x: node.x, y: node.y + (below ? 19 : -11), "text-anchor": "middle" }, short(plainName(node.entity), shape.label)));
 }
 
 const short = (text, length) => (text.length > length ? `${text.slice(0, length - 1)}…` : text);

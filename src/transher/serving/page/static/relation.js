@@ -34,7 +34,7 @@ export async function relation(run, { name }) {
             class: "small-button", onclick: (event) => save(event.target, run, self),
           }, `Download the best ${MOST}`)),
         ]),
-        card("Known facts", h("ul", { class: "plain" }, view.examples.map((fact) => h("li", {}, bothEnds(fact)))))),
+        card("Known facts", h("ul", { class: "plain" }, onceEach(view.examples).map((fact) => h("li", {}, bothEnds(fact)))))),
       h("div", {},
         card("On the test set", quality(view.quality)),
         view.strip ? card("Translation", strip(view)) : "",
