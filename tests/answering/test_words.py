@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.conftest import make_graph
 
-from transher.answering.features import OF_GRAPH, OF_LATER, OF_RULES, OF_SCORER
+from transher.answering.features import OF_BLEND, OF_GRAPH, OF_LATER, OF_RULES, OF_SCORER
 from transher.answering.judge import Reason
 from transher.answering.words import Asked, Because, effect_in_words, in_words, sentences
 
 ASKED = Asked("Germany", "uses_currency", "Euro", {"tail": 240, "head": 30}, {"tail": "Mark", "head": "Austria"})
-FEATURES = (*OF_SCORER, *OF_RULES, *OF_GRAPH, *OF_LATER)
+FEATURES = (*OF_SCORER, *OF_RULES, *OF_BLEND, *OF_GRAPH, *OF_LATER)
 USUAL = dict.fromkeys(FEATURES, 0.0) | {"head fits": 1.0, "tail fits": 1.0}
 
 
@@ -44,6 +44,9 @@ def told(values: dict[str, float], effects: dict[str, float]) -> list[Because]:
          "It is among the ten best of 30 candidates for the head."),
         ({"place among tails": -math.log2(60)}, "place among tails", -1,
          "It is not among the thirty best of 240 candidates for the tail."),
+        ({"place among tails": -math.log2(60)}, "above 30th tail", 1,
+         "Among the 240 candidates for the tail its score speaks for it, though it is not one of the thirty best."),
+        ({}, "blended score", 1, "Its score is high for a fact of uses_currency."),
         ({"place among tails": 0.0, "above known tails": -1.0}, "above known tails", -1,
          "It is the best of 240 candidates for the tail, but scores lower than the known tails of Germany."),
         ({"place among tails": math.nan}, "place among tails", -1,

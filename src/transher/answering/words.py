@@ -105,6 +105,9 @@ def _among(asked: Asked, values: Values, side: Side, speaks_for: bool) -> str:
     words = next((word for word, bound in zip(_PLACES, bounds, strict=True) if rank <= bound + 0.01), _NOT_BEST)
     of = f"It is {words} of {asked.candidates[side]:,} candidates for the {side}"
     anchor = asked.head if side == "tail" else asked.tail
+    if speaks_for and words == _NOT_BEST:
+        others = f"the {asked.candidates[side]:,} candidates for the {side}"
+        return f"Among {others} its score speaks for it, though it is not one of the thirty best."
     if speaks_for or words == _NOT_BEST:
         return f"{of}."
     if above < 0:
