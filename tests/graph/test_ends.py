@@ -59,3 +59,18 @@ def test_a_second_answer_of_a_single_answer_relation_is_taken_and_a_known_one_is
     assert graph.ends.taken(asked).tolist() == [False, True, False]
     assert graph.ends.fits(np.array([(0, 0, 21), (0, 0, 5), (20, 0, 21)])).tolist() == [True, False, False]
     assert 0 < graph.ends.second_answers[0] < 0.05
+
+
+def test_who_stands_where_nothing_of_an_end_does_is_hardly_alike_though_it_fits() -> None:
+    """Countries have time zones as cities have, so they fit the head of r0; but they border each other (r2), which no
+    city does."""
+    triples = [(city, 0, 30 + city % 4) for city in list(CITIES)[:-3]]
+    triples += [(place, 1, 34 + place % 3) for place in (*CITIES, *COUNTRIES)]
+    triples += [(30, 2, 31), (31, 2, 32), (32, 2, 33), (33, 2, 30)]
+    ends = make_graph(triples, entities=38).ends
+    assert set(COUNTRIES) <= set(ends.fitting(0).tolist())
+    city, settled, country, zone = ends.alike_at(np.zeros(4, np.int64), np.array([29, 0, 30, 35])).tolist()
+    assert settled == 1
+    assert city > 0.75
+    assert 0 < country < 0.2
+    assert zone == 0

@@ -157,6 +157,10 @@ def _rules(asked: Asked, values: Values, speaks_for: bool) -> str:
 
 def _fit(asked: Asked, values: Values, speaks_for: bool) -> str:
     head, tail = (values[f"{side} fits"] > 0 for side in ("head", "tail"))
+    if head and tail and not speaks_for:
+        side = min(("head", "tail"), key=lambda one: values[f"{one} alike"])
+        name = asked.head if side == "head" else asked.tail
+        return f"Hardly anything like {name} stands at the {side} of {asked.relation}."
     if head and tail:
         return f"Entities like {asked.head} and {asked.tail} stand at these ends of {asked.relation}."
     if head:
@@ -223,7 +227,7 @@ _TOPICS = {
     **_side_topics("head"),
     "score": _Topic(("score", "blended score"), _score),
     "rules": _Topic(("rules", "strongest rule"), _rules),
-    "fit": _Topic(("head fits", "tail fits"), _fit),
+    "fit": _Topic(("head fits", "tail fits", "head alike", "tail alike"), _fit),
     "loop": _Topic(("loop",), _loop),
     "degrees": _Topic(("degree of head", "degree of tail"), _degrees),
     "relation": _Topic(("facts of relation", "relation"), _relation),

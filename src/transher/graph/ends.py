@@ -5,6 +5,10 @@ An entity fits an end if the graph has it there; or, where entities have types, 
 where they have none, if it stands at another end of whose entities most are there too: a city without a country fits
 the head of `located_in`, since most of what has a time zone lies somewhere. An entity that fits is *eligible* unless
 the relation has a single answer and the entity has it already.
+
+How *alike* an entity is to those at an end says more: a country has a time zone too, but nothing that borders anything
+lies in a country. It is 1 where the entity stands there, and otherwise the least share, over the ends at which it does
+stand, of their entities that are also at this one.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ class Ends:
         self._known = known
         fitting = self._fitting(self._standing, entity_types)
         fitting.sort_indices()
+        self._alike: dict[int, NDArray[np.float32]] = {}
         self.starts: NDArray[np.int64] = fitting.indptr.astype(np.int64)  # (ends + 1,)
         self.entities: Ids = fitting.indices.astype(np.int32)  # that fit end e: entities[starts[e]:starts[e + 1]]
 
@@ -73,6 +78,32 @@ class Ends:
             places = np.minimum(np.searchsorted(own, entities[rows]), max(len(own) - 1, 0))
             fits[rows] = own[places] == entities[rows] if len(own) else False
         return fits
+
+    def alike_at(self, ends: NDArray[np.integer], entities: NDArray[np.integer]) -> NDArray[np.float32]:
+        """How alike each of entities (n,) is to those at its end (n,), from 0 to 1: (n,). 0 where it does not fit."""
+        found = np.zeros(len(ends), np.float32)
+        for end in np.unique(ends).tolist():
+            rows, own = np.flatnonzero(ends == end), self.fitting(end)
+            if end not in self._alike:
+                self._alike[end] = self._likeness(end, own)
+            places = np.minimum(np.searchsorted(own, entities[rows]), max(len(own) - 1, 0))
+            if len(own):
+                found[rows] = np.where(own[places] == entities[rows], self._alike[end][places], 0)
+        return found
+
+    def _likeness(self, end: int, entities: Ids) -> NDArray[np.float32]:
+        """How alike entities (n,) that fit an end are to those that stand there: (n,)."""
+        here = np.zeros(self._known.entity_count, np.float64)
+        here[self._at(end)] = 1
+        # Of each end's entities, the share that is also here; two more entities, of which one is, make up for few.
+        shares = (self._seen @ here + 1) / (self.standing_counts + 2)
+        own = self._of_entities[entities]
+        counts = np.diff(own.indptr)
+        least = np.full(len(entities), 0.5)
+        some = np.flatnonzero(counts)
+        if len(some):
+            least[some] = np.minimum.reduceat(shares[own.indices], own.indptr[some])
+        return np.where(here[entities] > 0, 1, least).astype(np.float32)
 
     @cached_property
     def standing_counts(self) -> NDArray[np.int64]:
@@ -142,6 +173,18 @@ class Ends:
         rows, columns, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
         shape = (2 * self._known.relation_count, self._known.entity_count)
         return sparse.csr_array((counts.astype(np.int32), (rows, columns)), shape=shape)
+
+    @cached_property
+    def _seen(self) -> sparse.csr_array:
+        """Whether each entity stands at each end, 1 or 0: (ends, entities)."""
+        seen = self._standing.copy()
+        seen.data[:] = 1
+        return seen
+
+    @cached_property
+    def _of_entities(self) -> sparse.csr_array:
+        """The same by entity: (entities, ends)."""
+        return sparse.csr_array(self._seen.T)
 
     @staticmethod
     def _fitting(standing: sparse.csr_array, entity_types: Ids | None) -> sparse.csr_array:
