@@ -24,6 +24,8 @@ _OWN = 1 << 23
 PAIRED = 1 << 19
 _TRIPLES = 1 << 12  # scored at a time
 TOGETHER = 16  # triples that torch computes alike
+_FEW = 512  # triples of a question: threads that share them would wait for each other longer than they compute
+_SHARED = 1 << 15  # numbers from which on torch shares an operation among threads
 
 
 class Held(NamedTuple):
@@ -170,7 +172,8 @@ class Embeddings(Scorer):
         # the end, the score of a triple has the same bits in any batch.
         padded = torch.cat([triples, triples[:1].expand(-len(triples) % TOGETHER, 3)]).long()
         scores = torch.empty(len(padded))
-        for part in slices(len(padded), _TRIPLES):
+        alone = max(1, (_SHARED - 1) // self.model.entity_width // TOGETHER) * TOGETHER
+        for part in slices(len(padded), alone if len(padded) <= _FEW else _TRIPLES):
             anchors, relations, answers = asked_columns(padded[part], side)
             scores[part] = self.model.pairs(self._query(anchors, relations, side), self._rows(answers)).cpu()
         return scores[: len(triples)]
