@@ -157,7 +157,7 @@ def _rules(asked: Asked, values: Values, speaks_for: bool) -> str:
 
 def _fit(asked: Asked, values: Values, speaks_for: bool) -> str:
     head, tail = (values[f"{side} fits"] > 0 for side in ("head", "tail"))
-    if head and tail and not speaks_for:
+    if head and tail and not speaks_for and min(values["head alike"], values["tail alike"]) < _USUAL:
         side = min(("head", "tail"), key=lambda one: values[f"{one} alike"])
         name = asked.head if side == "head" else asked.tail
         return f"Hardly anything like {name} stands at the {side} of {asked.relation}."
