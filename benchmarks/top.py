@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from benchmarks.settings import Settings, say
 from benchmarks.timing import in_turns
@@ -22,15 +23,8 @@ TOP, MANY, RELATIONS = 10, 64, 535
 def measure(settings: Settings) -> dict[str, Any]:
     entities, k = (250_000 if settings.quick else 2_500_000), 200
     say(f"top {TOP} of {entities:,} entities at k {k}")
-    generator = torch.Generator().manual_seed(0)
-    table = torch.randn(entities, k, generator=generator)
-    anchors = torch.randint(entities, (MANY,), generator=generator)
-    relations = torch.randint(RELATIONS, (MANY,), generator=generator)
-    scorers = {name: _scorer(name, table, generator) for name in ("transe", "transher")}
-    sides: dict[str, Callable[[], Any]] = {}
-    for name, scorer in scorers.items():
-        for count in (1, MANY):
-            sides[f"{name}, {count}"] = _ours(scorer, anchors[:count], relations[:count])
+    table, anchors, relations, scorers = queries(entities, k)
+    sides = ours(scorers, anchors, relations)
     sides["read"] = lambda: native.loaded().read_all(native.threads(), table.view(-1))
     faiss_sides, agrees = _faiss(table, scorers["transe"], anchors, relations)
     times = in_turns(sides | faiss_sides, settings, settings.left, rounds=4)
@@ -48,18 +42,32 @@ def measure(settings: Settings) -> dict[str, Any]:
     )
 
 
-def _scorer(name: str, table: torch.Tensor, generator: torch.Generator) -> Embeddings:
+def queries(entities: int, k: int) -> tuple[Tensor, Tensor, Tensor, dict[str, Embeddings]]:
+    """A table of random weights, anchors and relations (MANY,), and a scorer of each model on the table."""
+    generator = torch.Generator().manual_seed(0)
+    table = torch.randn(entities, k, generator=generator)
+    anchors = torch.randint(entities, (MANY,), generator=generator)
+    relations = torch.randint(RELATIONS, (MANY,), generator=generator)
+    return table, anchors, relations, {name: _scorer(name, table, generator) for name in ("transe", "transher")}
+
+
+def ours(scorers: dict[str, Embeddings], anchors: Tensor, relations: Tensor) -> dict[str, Callable[[], Any]]:
+    """One query and many at once, of each scorer."""
+    return {
+        f"{name}, {count}": partial(scorer.best, anchors[:count], relations[:count], "tail", TOP)
+        for name, scorer in scorers.items()
+        for count in (1, MANY)
+    }
+
+
+def _scorer(name: str, table: Tensor, generator: torch.Generator) -> Embeddings:
     model = build_model(ModelSettings(name=name, k=table.shape[1]))
     relations = 0.1 * torch.randn(RELATIONS, model.relation_width, generator=generator)
     return Embeddings(model, table, relations).prepared()
 
 
-def _ours(scorer: Embeddings, anchors: torch.Tensor, relations: torch.Tensor) -> Callable[[], Any]:
-    return lambda: scorer.best(anchors, relations, "tail", TOP)
-
-
 def _faiss(
-    table: torch.Tensor, scorer: Embeddings, anchors: torch.Tensor, relations: torch.Tensor
+    table: Tensor, scorer: Embeddings, anchors: Tensor, relations: Tensor
 ) -> tuple[dict[str, Callable[[], Any]], bool | None]:
     """faiss's exact index for L1, which TransE's distance is: the same queries, the same answers."""
     try:

@@ -162,7 +162,7 @@ def test_a_stored_judge_says_the_same_to_the_bit(
 
 @pytest.mark.parametrize(
     "broken",
-    ["", "[]", "{", '{"format": 1}', '{"format": "one"}', '{"format": 99}'],
+    ["", "[]", "{", '{"format": 1}', '{"format": "one"}'],
 )
 def test_a_broken_judge_is_an_error_that_says_what_helps(
     broken: str, world: tuple[Graph, Noisy, Triples], judge: Judge, tmp_path: Path
@@ -171,6 +171,16 @@ def test_a_broken_judge_is_an_error_that_says_what_helps(
     save_judge(tmp_path, judge)
     (tmp_path / JUDGE_FILE).write_text(broken)
     with pytest.raises(InputError, match=r"not a judge of this run[\s\S]*delete it"):
+        load_judge(tmp_path, scorer, graph, None)
+
+
+def test_a_judge_of_a_later_version_is_told_as_such(
+    world: tuple[Graph, Noisy, Triples], judge: Judge, tmp_path: Path
+) -> None:
+    graph, scorer, _ = world
+    save_judge(tmp_path, judge)
+    (tmp_path / JUDGE_FILE).write_text('{"format": 99, "unheard of": true}')
+    with pytest.raises(InputError, match=r"later version[\s\S]*Update TranSHER"):
         load_judge(tmp_path, scorer, graph, None)
 
 

@@ -35,12 +35,15 @@ _FORMAT = 3
 _LEVELS = ("starts", "entities", "values", "centre", "spread")
 _RECENT = ("recent.keys", "recent.counts")
 _REMEDY = "It was cut short or changed after it was written: delete it, and it is made anew when it is needed."
+_LATER = "Update TranSHER; or delete it, and this version makes its own when it is needed."
 
 
-class _Stored(BaseModel):
+class _Versioned(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
-
     format: int
+
+
+class _Stored(_Versioned):
     features: list[str]
     boosters: list[str]
     quick: str
@@ -99,11 +102,12 @@ def load_judge(folder: Path, scorer: Scorer, graph: Graph, rules: Rules | None) 
     """The judge of a run's folder; None where it has an earlier format, and is to be fitted anew."""
     path = folder / JUDGE_FILE
     try:
-        stored = _Stored.model_validate_json(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        if _Versioned.model_validate_json(text).format > _FORMAT:
+            raise InputError("was written by a later version of TranSHER.", file=path, remedy=_LATER)
+        stored = _Stored.model_validate_json(text)
         if stored.format < _FORMAT:
             return None
-        if stored.format > _FORMAT:
-            raise ValueError(f"format {stored.format} is not known")
         arrays, metadata = read_safetensors(folder / LEVELS_FILE)
         if stored.hash != stored.hashed(metadata["xxh3_128"]):
             raise ValueError("it does not have the hash that it was written with")
