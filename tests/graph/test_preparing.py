@@ -62,6 +62,23 @@ def test_splits_of_files_stay_and_train_comes_first(tmp_path: Path) -> None:
     write_tsv(folder / "test.tsv", [*TRIPLES[-10:], TRIPLES[0]])
     found = prepare([folder], tmp_path / "out")
     assert (found.train, found.valid, found.test) == (len(TRIPLES) - 20, 10, 10)
+    assert found.ignored == ()
+
+
+def test_a_folder_may_hold_more_than_triples(tmp_path: Path) -> None:
+    folder = tmp_path / "graph"
+    (folder / "train").mkdir(parents=True)  # not a file
+    write_tsv(folder / "part-0.tsv", TRIPLES[:10])
+    (folder / "entity_names.tsv").write_text("a\tA\n")
+    (folder / "README.md").write_text("a graph")
+    found = prepare([folder], tmp_path / "parts", held_out=0)
+    assert (found.train, found.ignored) == (10, ("README.md", "entity_names.tsv"))
+    write_tsv(folder / "train-0.tsv", TRIPLES[:30])
+    write_tsv(folder / "train-1.tsv", TRIPLES[30:-5])
+    write_tsv(folder / "dev.tsv", TRIPLES[-5:])
+    found = prepare([folder], tmp_path / "splits")
+    assert (found.train, found.valid, found.test) == (len(TRIPLES) - 5, 5, 0)
+    assert found.ignored == ("README.md", "entity_names.tsv", "part-0.tsv")
 
 
 def test_parts_are_ranges_in_both_orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,7 +117,7 @@ def test_what_cannot_be_prepared_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="kind"):
         prepare([write_tsv(tmp_path / "graph.tsv.bz2", TRIPLES)], tmp_path / "out")
     (tmp_path / "short.tsv").write_text("a\tr\tb\na\tr\n")
-    with pytest.raises(InputError, match="cannot be read") as told:
+    with pytest.raises(InputError, match=r"cannot be read.*Line: 2.*Expected") as told:
         prepare([tmp_path / "short.tsv"], tmp_path / "short")
     assert "\n" not in str(told.value)
     with pytest.raises(UsageError, match="memory"):

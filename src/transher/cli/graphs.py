@@ -64,6 +64,7 @@ def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_j
 
     from transher.cli.display import note
     from transher.cli.progress import progress_bar
+    from transher.visible import shown
 
     require("duckdb", "scale", "preparing a graph")
     from transher.graph.preparing import prepare as prepare_graph
@@ -73,6 +74,8 @@ def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_j
     if as_json:
         print_json(asdict(found))
         return
+    if found.ignored:
+        note(f"Left out: {', '.join(map(shown, found.ignored))}. Give a file by its path to take it.")
     note(
         f"{found.entities:,} entities, {found.relations:,} relations, {found.train:,} training triples, "
         f"{found.valid:,} valid, {found.test:,} test, in {found.parts} parts. Train: transher train {out} --out RUN"

@@ -35,6 +35,7 @@ class Prepared:
     valid: NonNegativeInt
     test: NonNegativeInt
     parts: PositiveInt
+    ignored: tuple[str, ...] = ()  # files of the folders that were given
     format: Literal[1] = 1
 
 

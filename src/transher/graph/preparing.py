@@ -17,8 +17,8 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import pairwise
+from dataclasses import asdict, replace
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from transher.errors import InputError, UsageError
 from transher.files import write_json, writing
 from transher.graph.graph import SPLITS
 from transher.graph.prepared import PREPARED_FILE, Prepared, bounds, part_file
+from transher.graph.sources import is_names, split_named
 from transher.graph.streams import PACKINGS, ending, source_of
 
 if TYPE_CHECKING:
@@ -54,11 +55,12 @@ def prepare(
 ) -> Prepared:
     """Prepare the triples of files (TSV, CSV, Parquet, N-Triples; text also as .gz or .zst) or of folders of them.
 
-    A file whose name begins with train, valid or test belongs to that split. If none is of valid or test, about
-    `held_out` triples are held out for each, chosen by their hash, whose entities and relations have other triples.
-    Duplicates are removed, and a triple of train is in no other split. Stopped, it is resumed by the same call.
+    A file whose name begins with train, valid or test belongs to that split; in a folder that has such files, others
+    are left out. If none is of valid or test, about `held_out` triples are held out for each, chosen by their hash,
+    whose entities and relations have other triples. Duplicates are removed, and a triple of train is in no other
+    split. Stopped, it is resumed by the same call.
     """
-    out, sources = Path(out), _sources(files)
+    out, (sources, ignored) = Path(out), _sources(files)
     gigabytes = _gigabytes(memory)
     with writing(out):
         if (out / PREPARED_FILE).exists():
@@ -67,7 +69,7 @@ def prepare(
             raise UsageError(f"{out} is already there and not empty: name a folder that is new or empty.")
         (out / _WORK).mkdir(parents=True, exist_ok=True)
         with _database(out / _WORK, gigabytes, sources) as database:
-            found = _Preparation(database, out, sources, held_out, progress).run()
+            found = replace(_Preparation(database, out, sources, held_out, progress).run(), ignored=ignored)
         shutil.rmtree(out / _WORK)
         write_json(out / PREPARED_FILE, asdict(found))
     return found
@@ -117,12 +119,12 @@ class _Preparation:
     def _read(self) -> None:
         self.database.execute("create or replace table spelled (head text, relation text, tail text, split tinyint)")
         for path in self.sources:
-            split = next((n for n, name in enumerate(SPLITS) if path.name.lower().startswith(name)), 0)
+            split = SPLITS.index(split_named(path) or "train")
             _refuse_long_lines(path)
             try:
                 self.database.execute(f"insert into spelled select *, {split} from ({_select(path)})")
             except Exception as error:  # DuckDB's errors have a base class that is known only where it is installed
-                raise InputError(f"cannot be read: {str(error).splitlines()[0]}", file=path) from None
+                raise InputError(f"cannot be read: {_told(error)}", file=path) from None
         bad = "head is null or relation is null or tail is null or head = '' or relation = '' or tail = ''"
         (missing,) = self._one(f"select count(*) from spelled where {bad}")
         if missing:
@@ -255,12 +257,21 @@ def _database(work: Path, gigabytes: float, sources: list[Path]) -> Iterator[duc
         database.close()
 
 
-def _sources(files: Sequence[str | Path]) -> list[Path]:
+def _sources(files: Sequence[str | Path]) -> tuple[list[Path], tuple[str, ...]]:
+    """The files of triples, and the names of those of folders that are left out."""
     found: list[Path] = []
+    ignored: list[str] = []
     for given in map(Path, files):
         if not given.exists():
             raise InputError("there is no such file or folder.", file=given, remedy="Check the path.")
-        found += sorted(path for path in given.iterdir() if _kind(path)) if given.is_dir() else [given]
+        if not given.is_dir():
+            found.append(given)
+            continue
+        inside = sorted(path for path in given.iterdir() if path.is_file())
+        known = [path for path in inside if _kind(path) and not is_names(path)]
+        chosen = [path for path in known if split_named(path)] or known
+        found += chosen
+        ignored += [path.name for path in inside if path not in chosen]
     for path in found:
         if _kind(path) is None:
             raise InputError(
@@ -268,7 +279,13 @@ def _sources(files: Sequence[str | Path]) -> list[Path]:
             )
     if not found:
         raise InputError("there is no file of triples.", file=Path(files[0]) if files else None)
-    return found
+    return found, tuple(ignored)
+
+
+def _told(error: Exception) -> str:
+    """DuckDB's error without its advice: what is wrong comes in the first lines, up to an empty one."""
+    lines = list(takewhile(str.strip, str(error).splitlines()))
+    return "; ".join(line.strip() for line in lines[:4])
 
 
 def _kind(path: Path) -> str | None:

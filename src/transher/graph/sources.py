@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,6 +23,18 @@ _SPELLINGS: dict[str, Split] = {
     "testing": "test",
 }
 _NAME_FILES = ("entity_names", "relation_names")
+
+
+def split_named(path: Path) -> Split | None:
+    """The split that a file's name says it is a part of, such as train-0001.parquet; None if it says none."""
+    name = path.name.lower()
+    word = re.split(r"[^a-z]", name, maxsplit=1)[0]
+    return _SPELLINGS.get(word) or next((split for split in SPLITS if name.startswith(split)), None)
+
+
+def is_names(path: Path) -> bool:
+    """Whether a file of a folder says what people call identifiers."""
+    return path.name.split(".")[0].lower() in _NAME_FILES and ending(path) == ".tsv"
 
 
 @dataclass(frozen=True)
@@ -51,7 +64,7 @@ def find_sources(folder: Path) -> Sources:
                     remedy="Move one of them away.",
                 )
             splits[split] = [path]
-        elif stem in _NAME_FILES and ending(path) == ".tsv":
+        elif is_names(path):
             names[stem] = path
         else:
             others.append(path)
