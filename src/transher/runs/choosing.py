@@ -47,7 +47,7 @@ from transher.training.watcher import Report, Watcher
 CHOICE_FILE, CANDIDATES_FOLDER = "choice.json", "candidates"
 _RULES = "rules"
 _RULES_SHARE, _RULES_LEAST, _RULES_MOST = 0.1, 2.0, 120.0  # of all seconds; longer mining adds next to nothing
-_END_SHARE = 0.2  # of all seconds, for the weights of the blend and the probabilities
+_END_SHARE, _END_ENOUGH, _END_SLOW = 0.2, 240.0, 0.05  # of all seconds, or seconds and a share, whichever is less
 _PROBE_STEPS, _PROBE_SECONDS = 12, 1.5  # of a speed
 _ASKED = 2_500  # validation facts that members are compared by
 _LOOKS = 4  # times during a training that its length is compared with the time that is left
@@ -154,7 +154,7 @@ class _Choosing:
         if self.choice.tried:
             return
         all_seconds = 60 * self.choice.minutes
-        seconds = max(all_seconds * (1 - _END_SHARE) - self.choice.rules_seconds, 0.3 * all_seconds)
+        seconds = max(all_seconds - self._end_seconds - self.choice.rules_seconds, 0.3 * all_seconds)
         found = plan(self.graph, seconds, self.recipe.choice.seed, self._speed)
         self.choice.tried = [Tried.of(candidate) for candidate in found]
         self._save()
@@ -296,7 +296,14 @@ class _Choosing:
 
     def _training_left(self) -> float:
         """Seconds that are left for trainings."""
-        return 60 * self.choice.minutes * (1 - _END_SHARE) - self._spent()
+        return 60 * self.choice.minutes - self._end_seconds - self._spent()
+
+    @property
+    def _end_seconds(self) -> float:
+        """What the weights of the blend and the probabilities may take. They grow with the graph, which has more time
+        if it is large; where somebody gives a small graph hours, they are for trainings."""
+        seconds = 60 * self.choice.minutes
+        return min(_END_SHARE * seconds, _END_ENOUGH + _END_SLOW * seconds)
 
     def _spent(self) -> float:
         return self.before + time.monotonic() - self.started
