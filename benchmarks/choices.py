@@ -1,8 +1,8 @@
 """What a choice came to: each scorer of a chosen run alone, every pair of them, and all, ranked on the test triples.
 All together also rank a sample of them, in the order of scores and in that of the judge.
 
-`python -m benchmarks.choices RUN` writes `results/choice-GRAPH.json` and the table of docs/choosing.md. RUN is what
-`transher train GRAPH --out RUN` leaves. Weights are fitted on validation triples each time, as in the run.
+`python -m benchmarks.choices RUN` writes `results/choice-GRAPH-MINUTES.json` and the tables of docs/choosing.md. RUN
+is what `transher train GRAPH --out RUN` leaves. Weights are fitted on validation triples each time, as in the run.
 """
 
 from __future__ import annotations
@@ -99,7 +99,8 @@ def measured(run: Run) -> dict[str, Any]:
 
 
 def _found(results: Path) -> list[dict[str, Any]]:
-    return [json.loads(path.read_text("utf-8")) for path in sorted(results.glob("choice-*.json"))]
+    found = [json.loads(path.read_text("utf-8")) for path in results.glob("choice-*.json")]
+    return sorted(found, key=lambda one: (one["graph"], one["minutes"]))
 
 
 def choice_table(results: Path) -> str:
@@ -107,8 +108,8 @@ def choice_table(results: Path) -> str:
     for found in _found(results):
         for row in found["scorers"]:
             figures = [f"{row[name]:.3f}" for name in ("mrr", "hits@10")]
-            rows.append([found["graph"], " + ".join(row["members"]), *figures])
-    return markdown(["graph", "scorers", "test MRR", "Hits@10"], rows)
+            rows.append([found["graph"], f"{found['minutes']:g}", " + ".join(row["members"]), *figures])
+    return markdown(["graph", "minutes given", "scorers", "test MRR", "Hits@10"], rows)
 
 
 def default_table(results: Path) -> str:
@@ -130,7 +131,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("run", type=Path)
     run = transher.load(parser.parse_args().run)
-    write_json(RESULTS / f"choice-{run.graph.name}.json", measured(run))
+    found = measured(run)
+    write_json(RESULTS / f"choice-{run.graph.name}-{found['minutes']:g}.json", found)
     write_text(DOCUMENT, with_tables(DOCUMENT.read_text("utf-8"), RESULTS, TABLES))
 
 
