@@ -22,7 +22,7 @@ class Naming:
     def __init__(self, key: str, run: Run) -> None:
         self.key, self.run, self.graph = key, run, run.graph
         self.known = run.graph.known
-        self.said_at, self._said = state_of_file(run.folder), read_verdicts(run.folder)
+        self._kept = state_of_file(run.folder), read_verdicts(run.folder)
         self.types: NDArray[np.int8] = relation_types(run.graph)
         for words in (run.graph.entities, run.graph.relations):
             words.lookup.prepare()
@@ -36,10 +36,19 @@ class Naming:
     @property
     def said(self) -> dict[Identifiers, Said]:
         """What people said of facts, as the file has it now: other processes write to it too."""
-        now = state_of_file(self.run.folder)
-        if now != self.said_at:
-            self._said, self.said_at = read_verdicts(self.run.folder), now
-        return self._said
+        return self._current()[1]
+
+    @property
+    def said_at(self) -> tuple[int, int]:
+        """Changes with what people said."""
+        return self._current()[0]
+
+    def _current(self) -> tuple[tuple[int, int], dict[Identifiers, Said]]:
+        """The file's state and what it says, kept as one: threads that read it at once must not mix two states."""
+        kept, now = self._kept, state_of_file(self.run.folder)
+        if now != kept[0]:
+            self._kept = kept = now, read_verdicts(self.run.folder)
+        return kept
 
     def entity_id(self, text: str) -> int:
         return self.graph.entities.find(text)
