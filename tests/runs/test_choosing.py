@@ -133,6 +133,25 @@ def test_a_choice_that_is_stopped_in_any_part_is_resumed_and_keeps_its_plan(
         transher.resume(folder)
 
 
+def test_in_a_large_graph_others_go_on_too_while_there_is_time(
+    grid: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "SMALL", 0)
+    times = iter([float("inf")] * 3)  # after that, no time is left
+    monkeypatch.setattr(choosing._Choosing, "_training_left", lambda self: next(times, 0.0))
+    monkeypatch.setattr(choosing._Choosing, "_shorten", lambda self, waiting: None)
+    monkeypatch.setattr(choosing, "helpful", lambda trials, plain: (list(range(len(plain))), 0.0))
+    run = transher.train(grid, tmp_path / "run", minutes=MINUTES)
+    record = chosen(run)
+    first, second, *others = record.finalists or ()
+    of = {tried.label: tried for tried in record.tried}
+    assert {of[first].family, of[second].family} == {"distance", "dot"}
+    assert len(others) == 3
+    left = [of[label].compared_mrr or 0 for label in of if label not in (first, second)]
+    assert max(left) == of[others[0]].compared_mrr
+    assert record.members == [first, second, *others, "rules"]
+
+
 def test_a_choice_on_a_machine_that_has_become_slower_has_shorter_trainings(
     grid: Graph, runs: dict[str, transher.Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,31 +193,54 @@ class _Choosing:
         return sorted(self.choice.tried, key=lambda tried: -(tried.compared_mrr or 0.0))
 
     def _train_finalists(self) -> None:
-        """Train the best of each family to its end; in a small graph the best of each model."""
+        """Train the best of each family to its end, and others while there is time; in a small graph the best of each
+        model."""
         if self.choice.finalists is None:
             best: dict[str, str] = {}
             for tried in self._ranked():
                 best.setdefault(tried.candidate.recipe.model.name if self.small else tried.family, tried.label)
             self.choice.finalists = list(best.values())
             self._save()
-            for tried in self.choice.tried:
-                if tried.label not in self.choice.finalists:
-                    shutil.rmtree(self._place(tried.label), ignore_errors=True)
-        for number, label in enumerate(self.choice.finalists, 1):
-            tried = self._tried(label)
-            if (self._place(label) / MANIFEST_FILE).exists():
-                continue
-            self.watcher.began(f"Training {tried.title}, {number} of {len(self.choice.finalists)}", self._left())
-            stretch = max(1, (tried.candidate.recipe.training.steps - tried.steps) // _LOOKS)
-            cost = None
-            while cost is None:
-                self._shorten([self._tried(left) for left in self.choice.finalists[number - 1 :]])
-                cost = self._train(tried, tried.steps + stretch)
-            write_manifest(self._place(label), tried.candidate.recipe, cost)
-            self._save()
-            self.watcher.noticed(
-                f"{tried.title}: validation MRR {tried.mrr or 0:.4f} at its end, after {tried.seconds:.0f} s."
-            )
+        done = 0
+        while done < len(self.choice.finalists):
+            self._train_to_end(done)
+            done += 1
+            if done == len(self.choice.finalists):
+                self.choice.finalists += self._another()
+                self._save()
+        for tried in self.choice.tried:
+            if tried.label not in self.choice.finalists:
+                shutil.rmtree(self._place(tried.label), ignore_errors=True)
+
+    def _another(self) -> list[str]:
+        """The next best candidate, if there is time for it: trainings end when they stop helping, and one that is worse
+        alone may know something else. Those of a small graph are too much alike."""
+        assert self.choice.finalists is not None
+        for tried in () if self.small else self._ranked():
+            steps = tried.candidate.recipe.training.steps - tried.steps
+            needed = steps * tried.seconds / max(1, tried.steps)
+            if tried.label not in self.choice.finalists and needed <= self._training_left():
+                return [tried.label]
+        return []
+
+    def _train_to_end(self, number: int) -> None:
+        """Train a finalist by its number."""
+        assert self.choice.finalists is not None
+        waiting = self.choice.finalists[number:]
+        tried = self._tried(waiting[0])
+        if (self._place(tried.label) / MANIFEST_FILE).exists():
+            return
+        self.watcher.began(f"Training {tried.title}, {number + 1} of {len(self.choice.finalists)}", self._left())
+        stretch = max(1, (tried.candidate.recipe.training.steps - tried.steps) // _LOOKS)
+        cost = None
+        while cost is None:
+            self._shorten([self._tried(left) for left in waiting])
+            cost = self._train(tried, tried.steps + stretch)
+        write_manifest(self._place(tried.label), tried.candidate.recipe, cost)
+        self._save()
+        self.watcher.noticed(
+            f"{tried.title}: validation MRR {tried.mrr or 0:.4f} at its end, after {tried.seconds:.0f} s."
+        )
 
     def _shorten(self, waiting: list[Tried]) -> None:
         """Make trainings shorter that would take longer than there is time, all in the same proportion."""
