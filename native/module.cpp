@@ -475,50 +475,36 @@ class PySteps {
 
 class PyRuleIndex {
   public:
-    PyRuleIndex(nb::object steps, Given table, double caution) : owner_(steps), steps_(nb::cast<const PySteps&>(steps)) {
+    PyRuleIndex(nb::object steps, Given table, double caution, Given weights, Given powers, double decay)
+        : owner_(steps), steps_(nb::cast<const PySteps&>(steps)) {
         Call call("RuleIndex");
         const auto* rows = call.tensor<std::int32_t>("rules", table, "nw");
         if (call['w'] != rules::RULE_WIDTH) call.value_error("rules must have " + std::to_string(rules::RULE_WIDTH) + " columns");
         call.within("the number of rules", call['n'], 0, INT32_MAX - 1);
         if (!(caution > 0)) call.value_error("caution must be above 0");
+        const auto worth = checked_worth(call, weights, powers, decay);
         const auto* all = reinterpret_cast<const rules::Rule*>(rows);
         for (long i = 0; i < call['n']; ++i) check(call, all[i]);
         release free;
-        index_ = std::make_unique<rules::Index>(steps_.get(), all, call['n'], caution);
+        index_ = std::make_unique<rules::Index>(steps_.get(), all, call['n'], caution, worth);
     }
-    void score(long threads, Given anchors, Given relations, bool tails, Given together, Given scores) const {
+    void score(long threads, Given anchors, Given relations, bool tails, Given scores) const {
         Call call("score");
         Ids of = call.rows("anchors", anchors, "B", entities()), by = call.rows("relations", relations, "B", relation_count());
-        const auto* counts = numbers_together(call, together, "B");
         float* out = call.tensor("scores", scores, "BN");
         if (call['N'] != entities()) call.value_error("scores must have a column for each entity");
         const int count = call.threads(threads);
         release free;
-        index_->score(of, by, tails, call['B'], counts, count, out);
+        index_->score(of, by, tails, call['B'], count, out);
     }
-    void rank(long threads, Given anchors, Given relations, Given answers, bool tails, Given starts, Given ends, Given ids,
-              Given together, Given better, Given tied) const {
-        Call call("rank");
-        Ids of = call.rows("anchors", anchors, "B", entities()), by = call.rows("relations", relations, "B", relation_count());
-        Ids wanted = call.rows("answers", answers, "B", entities());
-        const Known known(call, starts, ends, ids);
-        for (long i = 0; i < call['K']; ++i) call.within("a known id", known.ids[i], 0, entities() - 1);
-        const auto* counts = numbers_together(call, together, "Bm");
-        auto *above = call.tensor<std::int64_t>("better", better, "Bm"), *equal = call.tensor<std::int64_t>("tied", tied, "Bm");
-        const int count = call.threads(threads);
-        release free;
-        index_->rank(of, by, wanted, tails, call['B'], {known.starts, known.ends, known.ids}, counts, call['m'], count, above,
-                     equal);
-    }
-    void explain(long threads, Given triples, Given together, Given scores, Given numbers, Given confidences) const {
+    void explain(long threads, Given triples, Given scores, Given numbers, Given confidences) const {
         Call call("explain");
         Ids rows = checked_triples(call, triples, "nc", entities(), relation_count());
-        const auto* counts = numbers_together(call, together, "n");
         float *score = call.tensor("scores", scores, "n"), *sure = call.tensor("confidences", confidences, "nm");
         auto* which = call.tensor<std::int64_t>("numbers", numbers, "nm");
         const int count = call.threads(threads);
         release free;
-        index_->explain(rows, call['n'], counts, call['m'], count, score, which, sure);
+        index_->explain(rows, call['n'], call['m'], count, score, which, sure);
     }
 
   private:
@@ -537,12 +523,17 @@ class PyRuleIndex {
         if (!closed && rule.body[1] != rules::NONE) call.value_error("a rule with an answer has one step");
         call.within("a rule's pairs", rule.pairs, 1), call.within("a rule's support", rule.support, 0, rule.pairs);
     }
-    static const std::int32_t* numbers_together(Call& call, Given given, const char* shape) {
-        const auto* counts = call.tensor<std::int32_t>("together", given, shape);
-        long size = 1;
-        for (const char* letter = shape; *letter; ++letter) size *= call[*letter];
-        for (long i = 0; i < size; ++i) call.within("rules that count together", counts[i], 1, rules::TOP);
-        return counts;
+    static rules::Worth checked_worth(Call& call, Given weights, Given powers, double decay) {
+        const float *by_kind = call.tensor("weights", weights, "k"), *bent = call.tensor("powers", powers, "k");
+        if (call['k'] != rules::KINDS) call.value_error("weights must be " + std::to_string(rules::KINDS));
+        rules::Worth worth{{}, {}, decay};
+        for (int kind = 0; kind < rules::KINDS; ++kind) {
+            worth.weights[kind] = by_kind[kind], worth.powers[kind] = bent[kind];
+            if (!(by_kind[kind] > 0 && by_kind[kind] < 1e6)) call.value_error("weights must be above 0 and below a million");
+            if (!(bent[kind] > 0 && bent[kind] < 100)) call.value_error("powers must be above 0 and below 100");
+        }
+        if (!(decay > 0 && decay <= 1)) call.value_error("decay must be above 0 and at most 1");
+        return worth;
     }
 };
 
@@ -554,9 +545,8 @@ void define_rules(nb::module_& module) {
         .def("count_bodies", &PySteps::count_bodies)
         .def("find_constants", &PySteps::find_constants);
     nb::class_<PyRuleIndex>(module, "RuleIndex")
-        .def(nb::init<nb::object, Given, double>())
+        .def(nb::init<nb::object, Given, double, Given, Given, double>())
         .def("score", &PyRuleIndex::score)
-        .def("rank", &PyRuleIndex::rank)
         .def("explain", &PyRuleIndex::explain);
 }
 

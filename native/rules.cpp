@@ -147,6 +147,8 @@ int length_of(const Id* body) {
     return length;
 }
 
+int kind_of(const Rule& rule) { return rule.answer == NONE ? length_of(rule.body) - 1 : rule.value == NONE ? 4 : 3; }
+
 void turn(const Steps& steps, const Id* body, int length, Id* turned) {
     for (int i = 0; i < LONGEST; ++i) turned[i] = i < length ? steps.turned(body[length - 1 - i]) : NONE;
 }
@@ -486,15 +488,18 @@ std::vector<Rule> find_constants(const Steps& steps, Id first_end, Id last_end, 
     return all;
 }
 
-Index::Index(const Steps& steps, const Rule* rules, long count, double caution) : steps_(steps), rules_(rules, rules + count) {
-    auto strength = [&](double support, double pairs) {
-        return static_cast<float>(-std::log1p(-std::clamp(support / (pairs + caution), 0.0, SURE)));
+Index::Index(const Steps& steps, const Rule* rules, long count, double caution, const Worth& worth)
+    : steps_(steps), rules_(rules, rules + count), decay_(worth.decay) {
+    auto says = [&](const Rule& rule, double support) {
+        const double strength = -std::log1p(-std::clamp(support / (rule.pairs + caution), 0.0, SURE));
+        const int kind = kind_of(rule);
+        return Says{static_cast<float>(strength), static_cast<float>(worth.weights[kind] * std::pow(strength, worth.powers[kind]))};
     };
     closed_starts_.assign(steps.relations() + 1, 0), constant_starts_.assign(2 * steps.relations() + 1, 0);
     for (long i = 0; i < count; ++i) {
         const Rule& rule = rules_[i];
-        strength_.push_back(strength(rule.support, rule.pairs));
-        strength_without_.push_back(rule.sampled ? strength_[i] : strength(rule.support - 1.0, rule.pairs));
+        says_.push_back(says(rule, rule.support));
+        says_without_.push_back(rule.sampled ? says_[i] : says(rule, rule.support - 1.0));
         if (rule.answer == NONE) closed_.push_back(static_cast<std::int32_t>(i)), ++closed_starts_[rule.end + 1];
         else by_value_.push_back(static_cast<std::int32_t>(i)), ++constant_starts_[rule.end + 1];
     }
@@ -502,7 +507,7 @@ Index::Index(const Steps& steps, const Rule* rules, long count, double caution) 
     std::partial_sum(constant_starts_.begin(), constant_starts_.end(), constant_starts_.begin());
     std::sort(closed_.begin(), closed_.end(), [&](std::int32_t a, std::int32_t b) {
         if (rules_[a].end != rules_[b].end) return rules_[a].end < rules_[b].end;
-        return strength_[a] != strength_[b] ? strength_[a] > strength_[b] : a < b;
+        return says_[a].strength != says_[b].strength ? says_[a].strength > says_[b].strength : a < b;
     });
     for (bool tails : {false, true}) {
         for (std::int32_t number : closed_) {
@@ -676,81 +681,46 @@ void Index::fire(Id anchor, Id relation, bool tails, Hit hit) const {
 
 struct Index::Gathered {
     struct Best {
-        float top[TOP];
+        Says top[TOP];
     };
     std::vector<Best> best;
     std::vector<Id> touched;
     Marks met, known;
 
-    static float combined(const float* top, int together) {
-        double score = 0, weight = 1;
-        for (int i = 0; i < std::max(together, 3); ++i) {
-            if (i >= together) weight *= 1e-3;
-            score += weight * top[i];
-        }
+    static float combined(const Says* top, long count, double decay) {
+        double score = 0, share = 1;
+        for (long i = 0; i < count; ++i, share *= decay) score += share * top[i].worth;
         return static_cast<float>(score);
     }
-    static void insert(float* top, int kept, float strength) {
-        if (strength <= top[kept - 1]) return;
-        int place = kept - 1;
-        for (; place > 0 && top[place - 1] < strength; --place) top[place] = top[place - 1];
-        top[place] = strength;
+    static void insert(Says* top, const Says& says) {
+        if (!(says > top[TOP - 1])) return;
+        int place = TOP - 1;
+        for (; place > 0 && says > top[place - 1]; --place) top[place] = top[place - 1];
+        top[place] = says;
     }
 };
 
-void Index::gather(Id anchor, Id relation, bool tails, int kept, Gathered& into) const {
+void Index::gather(Id anchor, Id relation, bool tails, Gathered& into) const {
     into.best.resize(steps_.entities());
     into.met.fresh(steps_.entities()), into.known.fresh(steps_.entities());
     into.touched.clear();
     for (Id answer : steps_.targets(anchor, tails ? relation : steps_.turned(relation))) into.known.add(answer);
     fire(anchor, relation, tails, [&](Id candidate, Id number) {
-        float* top = into.best[candidate].top;
-        if (into.met.add(candidate)) into.touched.push_back(candidate), std::fill(top, top + TOP, 0.0f);
-        if (strength_[number] <= top[kept - 1]) return;
-        Gathered::insert(top, kept, into.known.has(candidate) ? strength_without_[number] : strength_[number]);
+        Says* top = into.best[candidate].top;
+        if (into.met.add(candidate)) into.touched.push_back(candidate), std::fill(top, top + TOP, Says{0.0f, 0.0f});
+        if (!(says_[number] > top[TOP - 1])) return;
+        Gathered::insert(top, into.known.has(candidate) ? says_without_[number] : says_[number]);
     });
 }
 
-void Index::score(const std::int64_t* anchors, const std::int64_t* relations, bool tails, long count,
-                  const std::int32_t* together, int threads, float* scores) const {
+void Index::score(const std::int64_t* anchors, const std::int64_t* relations, bool tails, long count, int threads,
+                  float* scores) const {
     in_parallel(threads, count, [&](long b) {
         thread_local Gathered gathered;
-        gather(static_cast<Id>(anchors[b]), static_cast<Id>(relations[b]), tails, std::max(together[b], 3), gathered);
+        gather(static_cast<Id>(anchors[b]), static_cast<Id>(relations[b]), tails, gathered);
         float* row = scores + b * steps_.entities();
         std::fill(row, row + steps_.entities(), 0.0f);
-        for (Id candidate : gathered.touched) row[candidate] = Gathered::combined(gathered.best[candidate].top, together[b]);
-    });
-}
-
-void Index::rank(const std::int64_t* anchors, const std::int64_t* relations, const std::int64_t* answers, bool tails, long count,
-                 const Known& known, const std::int32_t* together, long kinds, int threads, std::int64_t* better,
-                 std::int64_t* tied) const {
-    in_parallel(threads, count, [&](long b) {
-        thread_local Gathered gathered;
-        const std::int32_t* own = together + b * kinds;
-        const int kept = std::max(3, kinds ? *std::max_element(own, own + kinds) : 3);
-        gather(static_cast<Id>(anchors[b]), static_cast<Id>(relations[b]), tails, kept, gathered);
-        const Id answer = static_cast<Id>(answers[b]);
-        // From here on, marks of what does not count.
-        Marks& out = gathered.known;
-        out.fresh(steps_.entities());
-        long untouched = steps_.entities() - static_cast<long>(gathered.touched.size());
-        auto leave_out = [&](Id entity) {
-            if (out.add(entity) && !gathered.met.has(entity)) --untouched;
-        };
-        for (std::int64_t i = known.starts[b]; i < known.ends[b]; ++i) leave_out(known.ids[i]);
-        leave_out(answer);
-        for (long kind = 0; kind < kinds; ++kind) {
-            const float limit = gathered.met.has(answer) ? Gathered::combined(gathered.best[answer].top, own[kind]) : 0.0f;
-            long above = 0, equal = 0;
-            for (Id candidate : gathered.touched) {
-                if (out.has(candidate)) continue;
-                const float score = Gathered::combined(gathered.best[candidate].top, own[kind]);
-                above += score > limit, equal += score == limit;
-            }
-            better[b * kinds + kind] = above + (limit < 0 ? untouched : 0);
-            tied[b * kinds + kind] = equal + (limit == 0 ? untouched : 0);
-        }
+        for (Id candidate : gathered.touched) row[candidate] = Gathered::combined(gathered.best[candidate].top, TOP, decay_);
     });
 }
 
@@ -819,25 +789,25 @@ bool Index::joins(const Rule& rule, Id head, Id tail) const {
     return false;
 }
 
-void Index::explain(const std::int64_t* triples, long count, const std::int32_t* together, long most, int threads,
-                    float* scores, std::int64_t* numbers, float* confidences) const {
+void Index::explain(const std::int64_t* triples, long count, long most, int threads, float* scores, std::int64_t* numbers,
+                    float* confidences) const {
     constexpr long BLOCK = 64;
     struct Entry {
-        float strength;
+        Says says;
         Id number;
-        bool operator<(const Entry& o) const { return strength != o.strength ? strength > o.strength : number < o.number; }
+        bool operator<(const Entry& o) const { return says > o.says || (!(o.says > says) && number < o.number); }
     };
+    const std::size_t kept = static_cast<std::size_t>(std::max<long>(most, TOP));
     in_parallel(threads, (count + BLOCK - 1) / BLOCK, [&](long block) {
         thread_local Marks head_ends, tail_ends;
         std::vector<Entry> found;
         for (long i = block * BLOCK; i < std::min(count, (block + 1) * BLOCK); ++i) {
             const Id head = static_cast<Id>(triples[3 * i]), relation = static_cast<Id>(triples[3 * i + 1]),
                      tail = static_cast<Id>(triples[3 * i + 2]);
-            const std::size_t kept = static_cast<std::size_t>(std::max<long>(most, std::max(together[i], 3)));
             found.clear();
             if (head != tail) {
-                const std::vector<float>& strength = steps_.has(head, relation, tail) ? strength_without_ : strength_;
-                auto hit = [&](Id number) { found.push_back({strength[number], number}); };
+                const std::vector<Says>& says = steps_.has(head, relation, tail) ? says_without_ : says_;
+                auto hit = [&](Id number) { found.push_back({says[number], number}); };
                 constants_of(head, relation, tail, hit);
                 constants_of(tail, steps_.turned(relation), head, hit);
                 std::sort(found.begin(), found.end());
@@ -848,23 +818,23 @@ void Index::explain(const std::int64_t* triples, long count, const std::int32_t*
                 for (long j = closed_starts_[relation]; j < closed_starts_[relation + 1]; ++j) {
                     const Id number = closed_[j];
                     // Later ones are weaker still, with or without the triple itself.
-                    if (found.size() == kept && strength_[number] < found.back().strength) break;
+                    if (found.size() == kept && says_[number].strength < found.back().says.strength) break;
                     const Rule& rule = rules_[number];
                     if (!head_ends.has(rule.body[0]) || !tail_ends.has(steps_.turned(rule.body[length_of(rule.body) - 1])))
                         continue;
                     if (!joins(rule, head, tail)) continue;
-                    const Entry entry{strength[number], number};
+                    const Entry entry{says[number], number};
                     found.insert(std::lower_bound(found.begin(), found.end(), entry), entry);
                     if (found.size() > kept) found.pop_back();
                 }
             }
-            float top[TOP] = {};
-            for (std::size_t j = 0; j < found.size() && j < TOP; ++j) top[j] = found[j].strength;
-            scores[i] = Gathered::combined(top, together[i]);
+            Says top[TOP] = {};
+            for (std::size_t j = 0; j < found.size() && j < TOP; ++j) top[j] = found[j].says;
+            scores[i] = Gathered::combined(top, TOP, decay_);
             for (long j = 0; j < most; ++j) {
                 const bool there = j < static_cast<long>(found.size());
                 numbers[i * most + j] = there ? found[j].number : -1;
-                confidences[i * most + j] = there ? static_cast<float>(-std::expm1(-static_cast<double>(found[j].strength))) : 0;
+                confidences[i * most + j] = there ? static_cast<float>(-std::expm1(-static_cast<double>(found[j].says.strength))) : 0;
             }
         }
     });

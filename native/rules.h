@@ -20,7 +20,8 @@ namespace transher::rules {
 using Id = std::int32_t;
 constexpr Id NONE = -1;
 constexpr int LONGEST = 3;
-constexpr int TOP = 16;                  // strongest rules of a candidate that can count together
+constexpr int TOP = 16;                  // strongest rules of a candidate that count
+constexpr int KINDS = 5;                 // closed rules of one, two and three steps; rules with a value, and with any value
 constexpr long MOST_RELATIONS = 1000000; // an end has 21 bits in a packed body
 
 struct Span {
@@ -100,36 +101,36 @@ std::vector<Rule> count_bodies(const Steps& steps, const Id* bodies, long count,
 // The constant rules that conclude one of the ends first … last − 1.
 std::vector<Rule> find_constants(const Steps& steps, Id first, Id last, const Limits& limits, int threads);
 
-// Known answers of B queries: those of query b are ids[starts[b] … ends[b] − 1].
-struct Known {
-    const std::int64_t *starts, *ends;
-    const std::int32_t* ids;
+// What a rule is worth to a candidate. The strength of a rule is −log(1 − confidence). Alone, a rule of kind k is worth
+// weights[k] · strength ^ powers[k]; the second strongest of a candidate counts `decay` times that, the third decay² times.
+struct Worth {
+    double weights[KINDS], powers[KINDS], decay;
 };
 
 // Rules in the form in which queries are answered. A rule that speaks for a known triple is
 // as confident as if that triple were not known.
 class Index {
   public:
-    Index(const Steps& steps, const Rule* rules, long count, double caution);
+    Index(const Steps& steps, const Rule* rules, long count, double caution, const Worth& worth);
 
-    // scores[b, e] of every entity e for query b; 0 where no rule predicts it. The `together[b]` strongest rules count
-    // together, as minus the logarithm of the product of their doubts; up to three rules break ties.
-    void score(const std::int64_t* anchors, const std::int64_t* relations, bool tails, long count,
-               const std::int32_t* together, int threads, float* scores) const;
-    // How many candidates, neither known nor the answer, score above it and the same, with each of `kinds` numbers of
-    // rules that count together: all (count, kinds).
-    void rank(const std::int64_t* anchors, const std::int64_t* relations, const std::int64_t* answers, bool tails, long count,
-              const Known& known, const std::int32_t* together, long kinds, int threads, std::int64_t* better,
-              std::int64_t* tied) const;
+    // scores[b, e] of every entity e for query b: what its TOP strongest rules are worth; 0 where no rule predicts it.
+    void score(const std::int64_t* anchors, const std::int64_t* relations, bool tails, long count, int threads,
+               float* scores) const;
     // Scores of triples, and the strongest rules that predict each: numbers and confidences (count, most), −1 and 0
     // where there are fewer.
-    void explain(const std::int64_t* triples, long count, const std::int32_t* together, long most, int threads, float* scores,
-                 std::int64_t* numbers, float* confidences) const;
+    void explain(const std::int64_t* triples, long count, long most, int threads, float* scores, std::int64_t* numbers,
+                 float* confidences) const;
 
   private:
     const Steps& steps_;
     std::vector<Rule> rules_;
-    std::vector<float> strength_, strength_without_;   // −log(1 − confidence), and that without the triple itself
+    // Of a rule for a candidate: the stronger comes first, and of two that are as strong the one that is worth more.
+    struct Says {
+        float strength, worth;
+        bool operator>(const Says& o) const { return strength != o.strength ? strength > o.strength : worth > o.worth; }
+    };
+    std::vector<Says> says_, says_without_;            // by rule, and that without the triple itself
+    double decay_;
     std::vector<std::int32_t> closed_;                 // by relation, strongest first
     struct Branch {
         Id body[LONGEST];
@@ -144,7 +145,7 @@ class Index {
     void fire_closed(Id anchor, Id relation, bool tails, long& hits, Hit hit) const;
     template <class Hit>
     void fire(Id anchor, Id relation, bool tails, Hit hit) const;
-    void gather(Id anchor, Id relation, bool tails, int kept, Gathered& into) const;
+    void gather(Id anchor, Id relation, bool tails, Gathered& into) const;
     Span answered(Id end, Id answer) const;
     template <class Hit>
     void constants_of(Id x, Id end, Id answer, Hit hit) const;

@@ -9,14 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from transher.kernels import Known, native
-from transher.kernels.rules import CAUTION, Rows, RuleIndex, Steps
+from transher.kernels import native
+from transher.kernels.rules import CAUTION, KINDS, Rows, RuleIndex, Steps, Worth, kinds
 from transher.kernels.rules_reference import ReferenceIndex, ReferenceSteps
 
 pytestmark = pytest.mark.skipif(native.module is None, reason="needs the native module")
 
 ENTITIES, RELATIONS = 7, 3
 triple = st.tuples(st.integers(0, ENTITIES - 1), st.integers(0, RELATIONS - 1), st.integers(0, ENTITIES - 1))
+EVEN = Worth((1.0,) * KINDS, (1.0,) * KINDS, 1.0)
+numbers = st.floats(0.25, 4.0, width=32)
+worths = st.builds(Worth, st.tuples(*[numbers] * KINDS), st.tuples(*[numbers] * KINDS), st.floats(0.125, 1.0, width=32))
 graphs = st.lists(triple, max_size=40).map(lambda rows: np.array(rows, dtype=np.int64).reshape(-1, 3))
 
 
@@ -48,55 +51,60 @@ def test_finds_and_counts_the_rules_that_the_reference_counts(triples: NDArray[n
 
 
 @settings(max_examples=30, deadline=None)
-@given(graphs, st.integers(1, 8))
-def test_scores_queries_and_triples_as_the_reference_does(triples: NDArray[np.int64], together: int) -> None:
+@given(graphs, worths)
+def test_scores_queries_and_triples_as_the_reference_does(triples: NDArray[np.int64], worth: Worth) -> None:
     steps = Steps(triples, ENTITIES, RELATIONS)
     _, closed, constants = found_in(triples, steps)
     rules = np.concatenate([closed, constants])
     rules = rules[np.random.default_rng(0).permutation(len(rules))[:60]]
-    index = RuleIndex(steps, rules)
-    truth = ReferenceIndex(
-        ReferenceSteps(torch.from_numpy(triples), ENTITIES, RELATIONS), torch.from_numpy(rules), CAUTION
-    )
+    index = RuleIndex(steps, rules, worth)
+    own = ReferenceSteps(torch.from_numpy(triples), ENTITIES, RELATIONS)
+    how = torch.tensor(worth.weights), torch.tensor(worth.powers), worth.decay
+    truth = ReferenceIndex(own, torch.from_numpy(rules), CAUTION, *how)
     anchors = torch.arange(ENTITIES).repeat_interleave(RELATIONS)
     relations = torch.arange(RELATIONS).repeat(ENTITIES)
-    counts = torch.full((len(anchors),), together, dtype=torch.int32)
     every = torch.cartesian_prod(torch.arange(ENTITIES), torch.arange(RELATIONS), torch.arange(ENTITIES))
-    scores, numbers, confidences = index.explain(every, torch.full((len(every),), together), 5)
+    scores, numbers, confidences = index.explain(every, 5)
     for tails in (True, False):
         theirs = torch.empty(len(anchors), ENTITIES)
-        truth.score(1, anchors, relations, tails, counts, theirs)
-        ours = index.score(anchors, relations, tails, counts)
-        assert torch.allclose(ours, theirs, atol=1e-5)
+        truth.score(1, anchors, relations, tails, theirs)
+        ours = index.score(anchors, relations, tails)
+        assert torch.allclose(ours, theirs, rtol=1e-5, atol=1e-5)
         by_triple = scores.reshape(ENTITIES, RELATIONS, ENTITIES)
         by_triple = by_triple if tails else by_triple.permute(2, 1, 0)
         assert torch.equal(ours.reshape(ENTITIES, RELATIONS, ENTITIES), by_triple)
     their_scores, their_numbers = torch.empty(len(every)), torch.empty(len(every), 5, dtype=torch.int64)
     their_confidences = torch.empty(len(every), 5)
-    truth.explain(1, every, torch.full((len(every),), together), their_scores, their_numbers, their_confidences)
+    truth.explain(1, every, their_scores, their_numbers, their_confidences)
+    assert torch.allclose(scores, their_scores, rtol=1e-5, atol=1e-5)
     assert torch.allclose(confidences, their_confidences, atol=1e-5)
     assert torch.equal(numbers >= 0, their_numbers >= 0)
 
 
-@settings(max_examples=20, deadline=None)
-@given(graphs)
-def test_counts_better_and_tied_candidates_of_several_numbers_of_rules(triples: NDArray[np.int64]) -> None:
-    steps = Steps(triples, ENTITIES, RELATIONS)
-    _, closed, constants = found_in(triples, steps)
-    index = RuleIndex(steps, np.concatenate([closed, constants]))
-    anchors, relations = torch.arange(ENTITIES), torch.zeros(ENTITIES, dtype=torch.int64)
-    answers = anchors.flip(0).contiguous()
-    known = Known(
-        torch.zeros(ENTITIES, dtype=torch.int64), torch.full((ENTITIES,), 2), torch.tensor([1, 3], dtype=torch.int32)
-    )
-    kinds = torch.tensor([[1, 4]]).repeat(ENTITIES, 1)
-    better, tied = index.rank(anchors, relations, answers, True, known, kinds)
-    for kind in (0, 1):
-        scores = index.score(anchors, relations, True, kinds[:, kind])
-        for row in range(ENTITIES):
-            rivals = scores[row, [e for e in range(ENTITIES) if e not in (1, 3, int(answers[row]))]]
-            assert int((rivals > scores[row, answers[row]]).sum()) == int(better[row, kind])
-            assert int((rivals == scores[row, answers[row]]).sum()) == int(tied[row, kind])
+def test_a_rule_is_worth_what_its_kind_and_its_place_say() -> None:
+    # r(0, 1) follows from s(0, 1), from s(x, 1) ⇒ r(x, 1), and from having any u at all.
+    triples = np.array([[0, 1, 1], [0, 2, 3]])
+    closed = [0, -1, 1, -1, -1, -1, 15, 20, 0]
+    with_value = [0, 1, 1, -1, -1, 1, 10, 20, 0]
+    with_any_value = [0, 1, 2, -1, -1, -1, 5, 20, 0]
+    rules = np.array([with_any_value, closed, with_value], dtype=np.int32)
+    assert kinds(rules).tolist() == [4, 0, 3]
+    worth = Worth((2.0, 1.0, 1.0, 3.0, 5.0), (1.0, 1.0, 1.0, 2.0, 0.5), 0.5)
+    index = RuleIndex(Steps(triples, ENTITIES, RELATIONS), rules, worth)
+    first, second, third = (-np.log1p(-support / 25) for support in (15, 10, 5))
+    wanted = 2 * first + 0.5 * 3 * second**2 + 0.25 * 5 * third**0.5
+    scores, numbers, _ = index.explain(torch.tensor([[0, 0, 1]]), 3)
+    assert numbers.tolist() == [[1, 2, 0]]
+    assert float(scores[0]) == pytest.approx(wanted, rel=1e-6)
+    assert float(index.score(torch.tensor([0]), torch.tensor([0]), True)[0, 1]) == float(scores[0])
+
+
+def test_only_the_strongest_rules_count() -> None:
+    steps = Steps(np.array([[0, 1, value] for value in range(2, 22)]), 22, RELATIONS)
+    rules = np.array([[0, 1, 1, -1, -1, value, 1, 20 + value, 0] for value in range(2, 22)], dtype=np.int32)
+    scores, numbers, _ = RuleIndex(steps, rules, EVEN).explain(torch.tensor([[0, 0, 1]]), 20)
+    assert numbers.tolist() == [list(range(20))]
+    assert float(scores[0]) == pytest.approx(sum(-np.log1p(-1 / (25 + value)) for value in range(2, 18)), rel=1e-5)
 
 
 def test_a_triple_does_not_support_itself() -> None:
@@ -105,8 +113,8 @@ def test_a_triple_does_not_support_itself() -> None:
     steps = Steps(triples, ENTITIES, RELATIONS)
     path_over_itself = [0, -1, 0, 1, 2, -1, 3, 4, 0]  # 0 → 1 → 3 → 1
     constant = [0, 1, 1, -1, -1, 2, 1, 1, 0]  # r(x, 1) ⇐ s(x, 2), of which the triple is the only case
-    index = RuleIndex(steps, np.array([path_over_itself, constant], dtype=np.int32))
-    scores, numbers, confidences = index.explain(torch.tensor([[0, 0, 1]]), torch.tensor([1]), 3)
+    index = RuleIndex(steps, np.array([path_over_itself, constant], dtype=np.int32), EVEN)
+    scores, numbers, confidences = index.explain(torch.tensor([[0, 0, 1]]), 3)
     assert numbers.tolist() == [[1, -1, -1]]
     assert float(scores[0]) == float(confidences.sum()) == 0
 
@@ -142,17 +150,31 @@ def test_a_hub_with_many_neighbours_is_looked_at_within_bounds() -> None:
 def test_rules_that_cannot_be_are_refused(rule: list[int]) -> None:
     steps = Steps(np.array([[0, 0, 1]]), ENTITIES, RELATIONS)
     with pytest.raises(ValueError, match=r"rule|body"):
-        RuleIndex(steps, np.array([rule], dtype=np.int32))
+        RuleIndex(steps, np.array([rule], dtype=np.int32), EVEN)
+
+
+@pytest.mark.parametrize(
+    "worth",
+    [
+        EVEN._replace(weights=(1.0,) * (KINDS - 1)),
+        EVEN._replace(weights=(float("nan"),) * KINDS),
+        EVEN._replace(powers=(0.0,) * KINDS),
+        EVEN._replace(decay=1.5),
+        EVEN._replace(decay=float("nan")),
+    ],
+)
+def test_worths_that_cannot_be_are_refused(worth: Worth) -> None:
+    steps = Steps(np.array([[0, 0, 1]]), ENTITIES, RELATIONS)
+    with pytest.raises(ValueError, match=r"weights|powers|decay"):
+        RuleIndex(steps, np.empty((0, 9), np.int32), worth)
 
 
 def test_ids_out_of_bounds_are_refused() -> None:
     with pytest.raises(IndexError):
         Steps(np.array([[0, 0, ENTITIES]]), ENTITIES, RELATIONS)
     steps = Steps(np.array([[0, 0, 1]]), ENTITIES, RELATIONS)
-    index = RuleIndex(steps, np.empty((0, 9), np.int32))
+    index = RuleIndex(steps, np.empty((0, 9), np.int32), EVEN)
     with pytest.raises(IndexError):
-        index.score(torch.tensor([ENTITIES]), torch.tensor([0]), True, torch.tensor([1]))
+        index.score(torch.tensor([ENTITIES]), torch.tensor([0]), True)
     with pytest.raises(IndexError):
-        index.explain(torch.tensor([[0, RELATIONS, 1]]), torch.tensor([1]), 1)
-    with pytest.raises(ValueError, match=r"rule|body"):
-        index.score(torch.tensor([0]), torch.tensor([0]), True, torch.tensor([17]))
+        index.explain(torch.tensor([[0, RELATIONS, 1]]), 1)

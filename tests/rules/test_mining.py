@@ -11,7 +11,7 @@ from tests.conftest import make_graph
 from transher.errors import InputError
 from transher.graph.graph import Graph
 from transher.graph.known import KnownTriples
-from transher.kernels.rules import Column
+from transher.kernels.rules import Column, Worth
 from transher.rules import Rules, mine
 from transher.rules.storage import RULES_FILE, load_mining, load_rules, save_counted, save_rules
 
@@ -65,11 +65,11 @@ def test_a_graph_without_relations_has_no_rules() -> None:
 
 def test_rules_come_back_from_disk(ring: Graph, tmp_path: Path) -> None:
     mining = mine(ring.trained, seconds=1e9)
-    together = np.array([1, 2, 8])
-    save_rules(tmp_path, Rules(mining.rules, ring.trained, together), mining.place, 0)
+    worth = Worth((1.5, 0.3, 2.0, 1.0, 0.1), (0.5, 1.0, 0.7, 0.1, 2.0), 0.75)
+    save_rules(tmp_path, Rules(mining.rules, ring.trained, worth), mining.place, 0)
     back = load_rules(tmp_path, ring.trained)
     assert sorted(map(tuple, back.rows.tolist())) == sorted(map(tuple, mining.rules.tolist()))
-    assert back.together.tolist() == together.tolist()
+    assert back.worth == worth
 
 
 def test_rules_of_another_graph_are_refused(ring: Graph, tmp_path: Path) -> None:

@@ -143,7 +143,8 @@ def test_in_a_large_graph_others_go_on_too_while_there_is_time(
     monkeypatch.setattr(choosing, "helpful", lambda trials, plain: (list(range(len(plain))), 0.0))
     run = transher.train(grid, tmp_path / "run", minutes=MINUTES)
     record = chosen(run)
-    first, second, *others = record.finalists or ()
+    assert record.finalists is not None
+    first, second, *others = record.finalists
     of = {tried.label: tried for tried in record.tried}
     assert {of[first].family, of[second].family} == {"distance", "dot"}
     assert len(others) == 3

@@ -98,34 +98,13 @@ class NativeSteps(Protocol):
 
 
 class NativeRuleIndex(Protocol):
-    """Rules in the form in which queries are answered. together: int32, from 1 to 16."""
+    """Rules in the form in which queries are answered."""
 
-    def score(
-        self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, together: Tensor, scores: Tensor, /
-    ) -> None:
-        """int64 (B,), (B,); (B,) → (B, entities)."""
+    def score(self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, scores: Tensor, /) -> None:
+        """int64 (B,), (B,) → (B, entities)."""
 
-    def rank(
-        self,
-        threads: int,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        tails: bool,
-        starts: Tensor,
-        ends: Tensor,
-        known: Tensor,
-        together: Tensor,
-        better: Tensor,
-        tied: Tensor,
-        /,
-    ) -> None:
-        """int64 (B,), (B,), (B,); known answers as in mask_known; (B, m) → int64 (B, m), (B, m)."""
-
-    def explain(
-        self, threads: int, triples: Tensor, together: Tensor, scores: Tensor, numbers: Tensor, confidences: Tensor, /
-    ) -> None:
-        """int64 (n, 3); (n,) → (n,), int64 (n, m), (n, m)."""
+    def explain(self, threads: int, triples: Tensor, scores: Tensor, numbers: Tensor, confidences: Tensor, /) -> None:
+        """int64 (n, 3) → (n,), int64 (n, m), (n, m)."""
 
 
 class Kernels(Protocol):
@@ -264,7 +243,9 @@ class Native(Kernels, Protocol):
     def Steps(self, triples: Tensor, entities: int, relations: int, /) -> NativeSteps:
         """triples: int64 (n, 3)."""
 
-    def RuleIndex(self, steps: NativeSteps, rules: Tensor, caution: float, /) -> NativeRuleIndex:
+    def RuleIndex(
+        self, steps: NativeSteps, rules: Tensor, caution: float, weights: Tensor, powers: Tensor, decay: float, /
+    ) -> NativeRuleIndex:
         """rules: int32 (n, 9)."""
 
     # For the benchmarks.

@@ -11,7 +11,7 @@ triple goes over the triple itself.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transher.kernels import native
-from transher.kernels.known import Known
 
 if TYPE_CHECKING:
     from transher.kernels.interface import NativeRows
 
 CAUTION = 5.0  # pairs added to those of a rule: one hit out of one is no 100 %
-TOGETHER = 16  # rules that can count together, at most
+COUNTED = 16  # strongest rules of a candidate that count
 NONE = -1
 
 Rows = NDArray[np.int32]
@@ -46,6 +45,17 @@ class Column(IntEnum):
 
 
 BODY = slice(Column.FIRST, Column.THIRD + 1)
+KINDS = 5  # closed rules of one, two and three steps; rules with a value, and with any value
+
+
+class Worth(NamedTuple):
+    """What rules are worth to a candidate. A rule's strength is −log(1 − confidence). Alone, a rule of kind k is worth
+    weights[k] · strength ** powers[k]; the second strongest of a candidate counts `decay` times that, the third decay²
+    times: rules that predict the same often have the same reason."""
+
+    weights: tuple[float, ...]
+    powers: tuple[float, ...]
+    decay: float
 
 
 class Steps:
@@ -88,58 +98,44 @@ class RuleIndex:
     """Rules in the form in which queries are answered. A known triple counts neither for a rule that speaks for it nor
     as a part of its body."""
 
-    def __init__(self, steps: Steps, rules: Rows) -> None:
-        self._entity_count = steps.entity_count
+    def __init__(self, steps: Steps, rules: Rows, worth: Worth) -> None:
+        self.entity_count = steps.entity_count
         given = torch.from_numpy(np.ascontiguousarray(rules, dtype=np.int32))
+        how = torch.tensor(worth.weights), torch.tensor(worth.powers), float(worth.decay)
         if native.serves():
-            self._own = native.loaded().RuleIndex(steps.own, given, CAUTION)
+            self._own = native.loaded().RuleIndex(steps.own, given, CAUTION, *how)
         else:
             from transher.kernels.rules_reference import ReferenceIndex, ReferenceSteps
 
-            self._own = ReferenceIndex(cast(ReferenceSteps, steps.own), given, CAUTION)
+            self._own = ReferenceIndex(cast(ReferenceSteps, steps.own), given, CAUTION, *how)
 
-    def score(self, anchors: Tensor, relations: Tensor, tails: bool, together: Tensor) -> Tensor:
-        """Scores (B, entities) of B queries, of which the `together` (B,) strongest rules of a candidate count: minus
-        the logarithm of the product of their doubts, 0 where no rule predicts it."""
-        scores = torch.empty(len(anchors), self._entity_count)
-        self._own.score(
-            native.threads(), anchors.contiguous(), relations.contiguous(), tails, together.int().contiguous(), scores
-        )
+    def score(self, anchors: Tensor, relations: Tensor, tails: bool) -> Tensor:
+        """Scores (B, entities) of B queries: what a candidate's strongest rules are worth, 0 where no rule predicts
+        it."""
+        scores = torch.empty(len(anchors), self.entity_count)
+        self._own.score(native.threads(), anchors.contiguous(), relations.contiguous(), tails, scores)
         return scores
 
-    def rank(
-        self, anchors: Tensor, relations: Tensor, answers: Tensor, tails: bool, known: Known, together: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """How many candidates, neither known nor the answer (B,), score above it and how many the same, for each of m
-        numbers of rules that count together (B, m): int64 (B, m) each."""
-        better, tied = torch.empty(together.shape, dtype=torch.int64), torch.empty(together.shape, dtype=torch.int64)
-        self._own.rank(
-            native.threads(),
-            anchors.contiguous(),
-            relations.contiguous(),
-            answers.contiguous(),
-            tails,
-            known.starts.contiguous(),
-            known.ends.contiguous(),
-            known.ids.contiguous(),
-            together.int().contiguous(),
-            better,
-            tied,
-        )
-        return better, tied
-
-    def explain(self, triples: Tensor, together: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+    def explain(self, triples: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
         """Scores (n,) of triples (n, 3), and the strongest rules that predict each: numbers int64 and confidences
         (n, most), −1 and 0 where there are fewer."""
         scores, numbers = torch.empty(len(triples)), torch.empty(len(triples), most, dtype=torch.int64)
         confidences = torch.empty(len(triples), most)
-        self._own.explain(native.threads(), triples.long().contiguous(), together.int(), scores, numbers, confidences)
+        self._own.explain(native.threads(), triples.long().contiguous(), scores, numbers, confidences)
         return scores, numbers, confidences
 
 
 def confidences(rules: Rows) -> NDArray[np.float64]:
     """support / (pairs + 5) of rules: (n,)."""
     found: NDArray[np.float64] = rules[:, Column.SUPPORT] / (rules[:, Column.PAIRS] + CAUTION)
+    return found
+
+
+def kinds(rules: Rows) -> NDArray[np.int64]:
+    """The kind of each rule (n,), as `Worth` counts them."""
+    constant = rules[:, Column.ANSWER] != NONE
+    steps = (rules[:, BODY] != NONE).sum(axis=1)
+    found: NDArray[np.int64] = np.where(constant, np.where(rules[:, Column.VALUE] == NONE, 4, 3), steps - 1)
     return found
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 Body = tuple[int, ...]
 _NONE, _LONGEST = -1, 3
 _SURE = 0.9999
+_TOP = 16  # strongest rules of a candidate that count
 _END, _ANSWER, _VALUE, _SUPPORT, _PAIRS, _SAMPLED = 0, 1, 5, 6, 7, 8
 
 
@@ -156,59 +157,35 @@ class ReferenceSteps:
 class ReferenceIndex:
     """As `NativeRuleIndex`."""
 
-    def __init__(self, steps: ReferenceSteps, rules: Tensor, caution: float, /) -> None:
+    def __init__(
+        self, steps: ReferenceSteps, rules: Tensor, caution: float, weights: Tensor, powers: Tensor, decay: float, /
+    ) -> None:
         self._steps, self._rules, self._caution = steps, rules.tolist(), caution
+        self._weights, self._powers, self._decay = weights.tolist(), powers.tolist(), decay
         self._by_relation: dict[int, list[int]] = defaultdict(list)
         for number, rule in enumerate(self._rules):
             self._by_relation[rule[_END] % max(1, steps.relations)].append(number)
 
-    def score(
-        self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, together: Tensor, scores: Tensor, /
-    ) -> None:
-        for row, (anchor, relation, count) in enumerate(
-            zip(anchors.tolist(), relations.tolist(), together.tolist(), strict=True)
-        ):
+    def score(self, threads: int, anchors: Tensor, relations: Tensor, tails: bool, scores: Tensor, /) -> None:
+        for row, (anchor, relation) in enumerate(zip(anchors.tolist(), relations.tolist(), strict=True)):
             for candidate in range(self._steps.entities):
                 triple = (anchor, relation, candidate) if tails else (candidate, relation, anchor)
-                scores[row, candidate] = _combined([strength for strength, _ in self._firing(*triple)], count)
+                scores[row, candidate] = self._combined(self._firing(*triple))
 
-    def rank(
-        self,
-        threads: int,
-        anchors: Tensor,
-        relations: Tensor,
-        answers: Tensor,
-        tails: bool,
-        starts: Tensor,
-        ends: Tensor,
-        known: Tensor,
-        together: Tensor,
-        better: Tensor,
-        tied: Tensor,
-        /,
-    ) -> None:
-        for kind in range(together.shape[1]):
-            scores = torch.empty(len(anchors), self._steps.entities)
-            self.score(threads, anchors, relations, tails, together[:, kind], scores)
-            for row, answer in enumerate(answers.tolist()):
-                out = {answer, *known[int(starts[row]) : int(ends[row])].tolist()}
-                rivals = scores[row, [entity for entity in range(self._steps.entities) if entity not in out]]
-                better[row, kind] = (rivals > scores[row, answer]).sum()
-                tied[row, kind] = (rivals == scores[row, answer]).sum()
-
-    def explain(
-        self, threads: int, triples: Tensor, together: Tensor, scores: Tensor, numbers: Tensor, confidences: Tensor, /
-    ) -> None:
+    def explain(self, threads: int, triples: Tensor, scores: Tensor, numbers: Tensor, confidences: Tensor, /) -> None:
         numbers.fill_(_NONE)
         confidences.zero_()
-        for row, (triple, count) in enumerate(zip(triples.tolist(), together.tolist(), strict=True)):
+        for row, triple in enumerate(triples.tolist()):
             found = self._firing(*triple)
-            scores[row] = _combined([strength for strength, _ in found], count)
-            for place, (strength, number) in enumerate(found[: numbers.shape[1]]):
+            scores[row] = self._combined(found)
+            for place, (strength, _, number) in enumerate(found[: numbers.shape[1]]):
                 numbers[row, place], confidences[row, place] = number, 1 - exp(-strength)
 
-    def _firing(self, head: int, relation: int, tail: int) -> list[tuple[float, int]]:
-        """Strength and number of the rules that predict a triple, the strongest first."""
+    def _combined(self, found: list[tuple[float, float, int]]) -> float:
+        return sum(worth * self._decay**place for place, (_, worth, _) in enumerate(found[:_TOP]))
+
+    def _firing(self, head: int, relation: int, tail: int) -> list[tuple[float, float, int]]:
+        """Strength, worth and number of the rules that predict a triple, the strongest first."""
         if head == tail:
             return []
         known = int(tail in self._steps.targets.get((head, relation), ()))
@@ -218,8 +195,9 @@ class ReferenceIndex:
             if self._fires(rule, head, tail):
                 taken = 0 if rule[_SAMPLED] else known
                 sure = (rule[_SUPPORT] - taken) / (rule[_PAIRS] + self._caution)
-                found.append((-log1p(-min(max(sure, 0), _SURE)), number))
-        return sorted(found, key=lambda one: (-one[0], one[1]))
+                strength, kind = -log1p(-min(max(sure, 0), _SURE)), _kind(rule)
+                found.append((strength, self._weights[kind] * strength ** self._powers[kind], number))
+        return sorted(found, key=lambda one: (-one[0], -one[1], one[2]))
 
     def _fires(self, rule: list[int], head: int, tail: int) -> bool:
         if rule[_ANSWER] == _NONE:
@@ -228,11 +206,10 @@ class ReferenceIndex:
         return answer == rule[_ANSWER] and self._steps.holds(x, rule[2], rule[_VALUE])
 
 
-def _combined(strengths: list[float], together: int) -> float:
-    """The strongest count in full, and up to the third the next break ties."""
-    return sum(
-        one if i < together else one * 1e-3 ** (i - together + 1) for i, one in enumerate(strengths[: max(together, 3)])
-    )
+def _kind(rule: list[int]) -> int:
+    if rule[_ANSWER] == _NONE:
+        return len(_trimmed(rule[2:5])) - 1
+    return 4 if rule[_VALUE] == _NONE else 3
 
 
 def _padded(body: Body) -> Body:

@@ -9,14 +9,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transher.graph.graph import SIDES, Side
+from transher.graph.graph import Side
 from transher.graph.known import KnownTriples
-from transher.kernels.rules import TOGETHER, Rows, RuleIndex, Steps, confidences
-from transher.scorer import Scored, Scorer, as_known, asked_columns
+from transher.kernels.rules import Rows, RuleIndex, Steps, Worth, confidences
+from transher.rules.worth import USUAL, fit_worth
+from transher.scorer import Scored, Scorer, asked_columns
 
-_CHOICES = (1, 2, 3, 5, 8, 12, TOGETHER)  # numbers of rules that may count together
-_DEFAULT = 8  # without validation triples: the best on FB15k-237
-_SHRINKAGE = 300.0  # validation triples that all relations together count for, in the choice for one
 _PAIRS_OF_QUERY = 400  # a query against all entities takes as long as so many single triples
 _AT_A_TIME = 1 << 16  # triples that are explained at a time
 
@@ -43,8 +41,8 @@ class Reasons(NamedTuple):
 class Rules(Scorer):
     """Rules of a graph, and the triples that they were mined in and are applied to.
 
-    The score of a triple is −log Π (1 − confidence) over its `together` strongest rules (noisy-or); where these tie,
-    the next ones decide, up to the third. Both sides have the same score.
+    The score of a triple is what its strongest rules are worth, see `transher.kernels.rules.Worth`. Both sides have the
+    same score.
 
     A triple's own presence does not support it. No path of a body goes over the triple that it speaks for, and for a
     triple that was trained on, a rule is as confident as if it had not been: (support − 1) / (pairs + 5). Only where
@@ -52,20 +50,18 @@ class Rules(Scorer):
     So scores of trained and of new triples are comparable.
     """
 
-    def __init__(self, rows: Rows, trained: KnownTriples, together: NDArray[np.integer] | None = None) -> None:
-        """rows: (n, 9), see `transher.kernels.rules`. together: (relations,), how many rules count together."""
-        self.rows, self._trained = rows, trained
-        chosen = np.full(trained.relation_count, _DEFAULT) if together is None else together
-        self.together = np.ascontiguousarray(chosen, dtype=np.int32)
-        self._together = torch.from_numpy(self.together)
+    def __init__(self, rows: Rows, trained: KnownTriples, worth: Worth = USUAL) -> None:
+        """rows: (n, 9), see `transher.kernels.rules`."""
+        self.rows, self.worth, self._trained = rows, worth, trained
         index = trained.answers("tail")
         heads, relations = index.pairs()
         triples = np.stack([heads, relations, index.answers], axis=1).reshape(-1, 3)
-        self._index = RuleIndex(Steps(triples, trained.entity_count, trained.relation_count), rows)
+        self._steps = Steps(triples, trained.entity_count, trained.relation_count)
+        self._index = RuleIndex(self._steps, rows, worth)
 
-    def __reduce__(self) -> tuple[type[Rules], tuple[Rows, KnownTriples, NDArray[np.int32]]]:
+    def __reduce__(self) -> tuple[type[Rules], tuple[Rows, KnownTriples, Worth]]:
         """For other processes: the index is native, and made anew."""
-        return Rules, (self.rows, self._trained, self.together)
+        return Rules, (self.rows, self._trained, self.worth)
 
     @property
     def entity_count(self) -> int:
@@ -92,7 +88,7 @@ class Rules(Scorer):
     def scores(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None = None) -> Tensor:
         if candidates is not None and len(candidates) < _PAIRS_OF_QUERY:
             return self.score_own(anchors, relations, side, candidates.expand(len(anchors), -1))
-        scores = self._index.score(anchors, relations, side == "tail", self._together[relations])
+        scores = self._index.score(anchors, relations, side == "tail")
         return scores if candidates is None else scores[:, candidates]
 
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
@@ -112,7 +108,7 @@ class Rules(Scorer):
         scores = torch.empty(len(triples))
         single = counts[query_of] < _PAIRS_OF_QUERY
         for part in torch.nonzero(single)[:, 0].split(_AT_A_TIME):
-            scores[part] = self._index.explain(triples[part], self._together[triples[part, 1].long()], 0)[0]
+            scores[part] = self._index.explain(triples[part], 0)[0]
         if not bool(single.all()):
             scores[~single] = super().score_triples(triples[~single], side)
         return scores
@@ -125,42 +121,25 @@ class Rules(Scorer):
         """The scores (n,) of triples (n, 3), and the confidence (n,) of the strongest rule for each, 0 without one: in
         one pass, where `score` and `reasons` take two."""
         given = torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64).reshape(-1, 3))
-        parts = [self._index.explain(part, self._together[part[:, 1]], 1) for part in given.split(_AT_A_TIME)]
+        parts = [self._index.explain(part, 1) for part in given.split(_AT_A_TIME)]
         scores, strongest = (torch.cat([part[place].reshape(-1) for part in parts]) for place in (0, 2))
         return scores.numpy(), strongest.numpy()
 
     def reasons(self, triples: NDArray[np.integer], most: int = 8) -> Reasons:
         """The `most` strongest rules that predict each of triples (n, 3), with their confidences."""
         given = torch.from_numpy(np.ascontiguousarray(triples, dtype=np.int64).reshape(-1, 3))
-        found = [
-            self._index.explain(part, self._together[part[:, 1]], most)[1:]
-            for part in given.split(_AT_A_TIME)
-            if len(part)
-        ]
+        found = [self._index.explain(part, most)[1:] for part in given.split(_AT_A_TIME) if len(part)]
         if not found:
             return Reasons(np.empty((0, most), np.int64), np.empty((0, most), np.float32))
         numbers, strengths = (torch.cat(column).numpy() for column in zip(*found, strict=True))
         return Reasons(numbers, strengths)
 
-    def fitted(self, validation: NDArray[np.integer], known: KnownTriples, sample: int = 1_000) -> Rules:
-        """The same rules, of which as many count together as give each relation the best MRR on validation triples
-        (n, 3), or on a sample of them, `known` answers filtered out. Relations with few triples lean on all others."""
-        if not len(validation):
+    def fitted(self, validation: NDArray[np.integer], known: KnownTriples, sample: int = 600) -> Rules:
+        """The same rules, worth what suits validation triples (n, 3), or a sample of them, best, with `known` answers
+        filtered out."""
+        if not len(validation) or not len(self.rows):
             return self
-        chosen = np.random.default_rng(0).permutation(len(validation))[:sample]
-        triples = torch.from_numpy(np.ascontiguousarray(validation[chosen], dtype=np.int64))
-        kinds = torch.tensor(_CHOICES).repeat(len(triples), 1)
-        reciprocal = np.zeros(kinds.shape)
-        for side in SIDES:
-            anchors, relations, answers = asked_columns(triples, side)
-            hidden = as_known(known.answers(side), anchors.numpy(), relations.numpy())
-            better, tied = self._index.rank(anchors, relations, answers, side == "tail", hidden, kinds)
-            reciprocal += (1 / (1 + better + tied / 2)).numpy() / 2
-        totals = np.zeros((self.relation_count, len(_CHOICES)))
-        np.add.at(totals, triples[:, 1].numpy(), reciprocal)
-        totals += _SHRINKAGE * reciprocal.mean(axis=0)
-        together = np.array(_CHOICES)[totals.argmax(axis=1)]
-        return Rules(self.rows, self._trained, together)
+        return Rules(self.rows, self._trained, fit_worth(self._steps, self.rows, validation, known, sample))
 
 
 def rules_of(scorer: Scorer) -> Rules | None:

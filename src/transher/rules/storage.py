@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, NonNegativeInt, ValidationError
+from pydantic import BaseModel, Field, NonNegativeInt, ValidationError
 
 from transher.errors import InputError
 from transher.files import first_fault, replacing
 from transher.graph.known import KnownTriples
-from transher.kernels.rules import TOGETHER, Column, Rows, confidences
+from transher.kernels.rules import KINDS, Column, Rows, Worth, confidences
 from transher.rules.mining import Mining, Place
 from transher.rules.rules import Rules
 
 RULES_FILE, MINING_FILE = "rules.parquet", "mining.parquet"
-_FORMAT = 1
+_FORMAT = 2
 _NAMES = [column.name.lower() for column in Column]
 _REMEDY = "It was cut short or changed after it was written: take a copy or mine again."
+
+
+_Positive = Annotated[float, Field(gt=0, lt=100)]
 
 
 class _Place(BaseModel):
@@ -37,11 +40,17 @@ class _Place(BaseModel):
     seconds: float
 
 
+class _Worth(BaseModel):
+    weights: list[_Positive] = Field(min_length=KINDS, max_length=KINDS)
+    powers: list[_Positive] = Field(min_length=KINDS, max_length=KINDS)
+    decay: float = Field(gt=0, le=1)
+
+
 class _Described(BaseModel):
     format: int
     entities: NonNegativeInt
     relations: NonNegativeInt
-    together: list[int]
+    worth: _Worth
     seed: NonNegativeInt
     place: _Place
 
@@ -61,7 +70,7 @@ def save_rules(folder: Path, rules: Rules, place: Place, seed: int) -> None:
         "format": _FORMAT,
         "entities": rules.entity_count,
         "relations": rules.relation_count,
-        "together": rules.together.tolist(),
+        "worth": rules.worth._asdict(),
         "seed": seed,
         "place": {key: value for key, value in asdict(place).items() if key != "counted"},
     }
@@ -80,10 +89,8 @@ def load_rules(folder: Path, trained: KnownTriples) -> Rules:
     """The rules of a folder, for the triples that they were mined in."""
     rows, described = _read_rules(folder, trained)
     try:
-        together = np.array(described.together, dtype=np.int32)
-        if together.shape != (trained.relation_count,) or not ((together >= 1) & (together <= TOGETHER)).all():
-            raise ValueError("not a number of rules for each relation")
-        return Rules(rows, trained, together)
+        own = described.worth
+        return Rules(rows, trained, Worth(tuple(own.weights), tuple(own.powers), own.decay))
     except (ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
         raise InputError(f"does not fit the graph: {error}.", file=folder / RULES_FILE, remedy=_REMEDY) from None
 

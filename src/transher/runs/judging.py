@@ -100,7 +100,7 @@ def carried_judge(judge: Judge, scorer: Scorer, graph: Graph) -> Judge:
     learned stays."""
     rules = judge.describer.rules
     if rules is not None:
-        rules = Rules(rules.rows, graph.trained, rules.together)
+        rules = Rules(rules.rows, graph.trained, rules.worth)
     describer = describe(scorer, graph, rules, judge.describer.recent)
     levels, old = describer.levels, judge.describer.levels
     if levels is not None and old is not None:

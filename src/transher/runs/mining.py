@@ -19,7 +19,7 @@ _SAVE_EVERY = 60.0  # seconds: what a kill can cost
 
 
 def mine_to_end(folder: Path, graph: Graph, recipe: RuleRecipe, watcher: Watcher | None) -> dict[str, float]:
-    """Mine for as long as the recipe says, and choose on validation triples how many rules count together; gives what
+    """Mine for as long as the recipe says, and fit on validation triples what rules are worth; gives what
     it cost. Raises `Interrupted` on Ctrl-C or SIGTERM, with everything saved."""
     watcher = watcher or Watcher()
     mining = load_mining(folder, graph.trained, recipe.mining.seed)

@@ -179,7 +179,7 @@ def _placed(scorer: Scorer, folder: Path, recipe: AnyRecipe, graph: Graph, growt
         members = zip(scorer.members, member_folders(folder, recipe), strict=True)
         return Blend([_placed(one, own, read_recipe(own), graph, growth) for one, own in members], scorer.weights)
     if isinstance(scorer, Rules):
-        return Rules(scorer.rows, growth.graph.trained, scorer.together)
+        return Rules(scorer.rows, growth.graph.trained, scorer.worth)
     assert isinstance(scorer, Embeddings)
     assert isinstance(recipe, Recipe)
     return place(scorer, graph, growth, recipe)
