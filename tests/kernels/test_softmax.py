@@ -53,19 +53,28 @@ def test_bfloat16_products_are_close() -> None:
 
 
 @pytest.mark.parametrize("held", [1, 40, 100, 1000])
-def test_no_more_scores_are_held_than_the_budget_or_those_of_one_query(
-    held: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_scores_are_held_than_the_budget_or_those_of_one_query(held: int) -> None:
     sizes = []
 
-    def watched(left: Tensor, right: Tensor, out: Tensor) -> None:
-        sizes.append(left.numel() if right.shape[0] == 50 else out.numel())
-        product(left, right, out)
+    class Watched(softmax.Room):
+        def empty(self, name: str, rows: int, columns: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+            if columns == 50:
+                sizes.append(rows * columns)
+            return super().empty(name, rows, columns, like, dtype)
 
-    product = softmax._product
-    monkeypatch.setattr(softmax, "_product", watched)
-    softmax_gradients(*example(20, 50, 0), held=held)
+    softmax_gradients(*example(20, 50, 0), held=held, room=Watched())
     assert 0 < max(sizes) <= max(held, 50)
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_room_that_was_used_before_changes_no_bit(precision: softmax.Precision) -> None:
+    room, case, other = softmax.Room(), example(20, 50, 0), example(30, 70, 1)
+    alone = softmax_gradients(*case, precision=precision, held=200)
+    softmax_gradients(*other, precision=precision, held=200, room=room)
+    again = softmax_gradients(*case, precision=precision, held=200, room=room)
+    assert again.loss == alone.loss
+    assert torch.equal(again.query, alone.query)
+    assert torch.equal(again.candidates, alone.candidates)
 
 
 def test_scores_far_beyond_the_range_of_the_exponential_stay_finite() -> None:

@@ -84,7 +84,7 @@ def dense_loss(step: SoftmaxStep, graph: Graph, recipe: Recipe, entities: Tensor
 def test_a_step_follows_the_gradient_of_the_loss_as_it_is_defined(
     model: str, reciprocal: bool, held: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(softmax.softmax_gradients, "__defaults__", (False, held))
+    monkeypatch.setattr(softmax.softmax_gradients, "__defaults__", ("float32", held, None))
     recipe = recipe_of(
         model__name=model, model__reciprocal=reciprocal, training__n3=0.3, training__relation_prediction=0.7
     )

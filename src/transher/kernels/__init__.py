@@ -36,7 +36,7 @@ from transher.kernels.rows import (
     take_rows,
     unit_rows,
 )
-from transher.kernels.softmax import has_bfloat16, softmax_gradients
+from transher.kernels.softmax import Room, has_bfloat16, softmax_gradients
 from transher.kernels.thinning import thin
 
 __all__ = [
@@ -45,6 +45,7 @@ __all__ = [
     "Columns",
     "Known",
     "Positions",
+    "Room",
     "adagrad_rows",
     "adam_rows",
     "backend",

@@ -13,13 +13,31 @@ from torch import Tensor
 SCORES_HELD = 1 << 24
 
 
+# oneDNN compiles a product of bfloat16 anew for every shape, which takes longer than the product itself.
+_ROWS = 64  # whose multiples are the only numbers of queries that it meets
+
 Precision = Literal["float32", "tf32", "bfloat16"]
 
 
 class SoftmaxGradients(NamedTuple):
     loss: float
     query: Tensor  # (B, d)
-    candidates: Tensor  # (N, d)
+    candidates: Tensor  # (N, d), in the room: another call writes over it
+
+
+class Room:
+    """Memory for large tensors that every step uses again. Taken anew each time, its pages would have to be mapped and
+    filled with zeros, which took a quarter of a step."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Tensor] = {}
+
+    def empty(self, name: str, rows: int, columns: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+        """A tensor (rows, columns) on the device of `like`, with whatever was in it before."""
+        kept, size = self._kept.get(name), rows * columns
+        if kept is None or len(kept) < size or kept.dtype != dtype or kept.device != like.device:
+            kept = self._kept[name] = like.new_empty(size, dtype=dtype)
+        return kept[:size].view(rows, columns)
 
 
 @contextmanager
@@ -43,6 +61,7 @@ def softmax_gradients(
     weights: Tensor,
     precision: Precision = "float32",
     held: int = SCORES_HELD,
+    room: Room | None = None,
 ) -> SoftmaxGradients:
     """Σ w_a (log Σ_j exp(q·e_j) − q·e_a) over all answers a of every query, and its gradients.
 
@@ -52,22 +71,30 @@ def softmax_gradients(
     through all three matrix products, and nothing is computed twice. The products take numbers of `precision`
     and add up in float32; tf32 is float32 but on GPUs, where it has the digits of bfloat16 and three more bits.
     """
-    half = precision == "bfloat16"
-    count, width = len(candidates), candidates.shape[1]
-    table = candidates.to(torch.bfloat16) if half else candidates
+    room, half = room or Room(), precision == "bfloat16"
+    kind = torch.bfloat16 if half else query.dtype
+    count, width = candidates.shape
+    table = candidates
+    if half:
+        table = room.empty("table", count, width, query, kind).copy_(candidates)
     counts = offsets.diff()
     totals = torch.segment_reduce(weights, "sum", lengths=counts)
     loss = 0.0
-    d_query, d_candidates = torch.empty_like(query), None
+    d_query, d_candidates = torch.empty_like(query), room.empty("gradient", count, width, query, query.dtype)
+    if not len(query):
+        d_candidates.zero_()
     size = max(1, min(len(query), held // max(1, count)))
-    scores = query.new_empty(size, count)
     with _multiplying(query.device, precision):
         for first in range(0, len(query), size):
             part = slice(first, min(first + size, len(query)))
             own = slice(int(offsets[first]), int(offsets[part.stop]))
             asked, share = query[part], weights[own]
-            shares = scores[: len(asked)]
-            _product(asked, table.T, shares)
+            rows = -(-len(asked) // _ROWS) * _ROWS if half else len(asked)
+            narrow = room.empty("narrow", rows, count, query, kind)
+            torch.mm(_padded(asked, rows, kind, room), table.T, out=narrow)
+            shares = narrow
+            if half:
+                shares = room.empty("shares", len(asked), count, query, query.dtype).copy_(narrow[: len(asked)])
             torch.softmax(shares, 1, out=shares)
             owner = torch.repeat_interleave(torch.arange(len(asked), device=query.device), counts[part])
             places, flat = owner * count + answers[own], shares.view(-1)
@@ -77,26 +104,35 @@ def softmax_gradients(
             # The gradient of the scores, but for the factor `total` of each query, which goes into the narrow operand.
             total = totals[part, None]
             flat[places] = right - share / totals[part][owner]
-            gradient = shares.to(torch.bfloat16) if half else shares
-            _product(gradient, table, d_query[part])
+            if half:
+                narrow[: len(asked)] = shares
+                narrow[len(asked) :] = 0
+            d_query[part] = (narrow @ table)[: len(asked)]
             d_query[part] *= total
-            found = gradient.T @ (asked * total).to(gradient.dtype)
-            if d_candidates is None:  # the only part of most batches: nothing is filled with zeros and added to
-                d_candidates = found.to(query.dtype)
-            else:
-                d_candidates += found
-    return SoftmaxGradients(loss, d_query, query.new_zeros(count, width) if d_candidates is None else d_candidates)
+            _add_product(d_candidates, narrow.T, _padded(asked * total, rows, kind, room), first == 0, room)
+    return SoftmaxGradients(loss, d_query, d_candidates)
+
+
+def _padded(values: Tensor, rows: int, kind: torch.dtype, room: Room) -> Tensor:
+    """Values (n, d) as `kind`, with zeros below up to so many rows."""
+    if kind == values.dtype and len(values) == rows:
+        return values
+    padded = room.empty("padded", rows, values.shape[1], values, kind)
+    padded[: len(values)] = values
+    padded[len(values) :] = 0
+    return padded
+
+
+def _add_product(out: Tensor, left: Tensor, right: Tensor, anew: bool, room: Room) -> None:
+    """Add left @ right to `out`, or write it there."""
+    if right.dtype == out.dtype:
+        torch.addmm(out, left, right, beta=0 if anew else 1, out=out)
+        return
+    found = torch.mm(left, right, out=room.empty("product", len(out), out.shape[1], out, right.dtype))
+    out.copy_(found) if anew else out.add_(found)
 
 
 def has_bfloat16() -> bool:
     """Whether this processor multiplies matrices of bfloat16 faster than those of float32."""
     supported = getattr(torch.cpu, "_is_avx512_bf16_supported", None)  # torch has no public way to ask
     return bool(supported is not None and supported())
-
-
-def _product(left: Tensor, right: Tensor, out: Tensor) -> None:
-    """left @ right into `out`, in the precision of `right`."""
-    if right.dtype == out.dtype:
-        torch.mm(left, right, out=out)
-    else:
-        out.copy_(left.to(right.dtype) @ right)

@@ -6,7 +6,7 @@ cross-entropy of the relation of (head, tail) among all relations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -33,6 +33,10 @@ class _Rows(NamedTuple):
 @dataclass(frozen=True)
 class SoftmaxStep(Step[QueryBatch]):
     """For models whose score is a dot product."""
+
+    # Of the softmax over entities, whose gradients are still wanted when that over relations is computed.
+    _room: kernels.Room = field(default_factory=kernels.Room, init=False, repr=False, compare=False)
+    _relation_room: kernels.Room = field(default_factory=kernels.Room, init=False, repr=False, compare=False)
 
     def _gradients(self, batch: QueryBatch, step: int) -> tuple[float, Gradients]:
         entity_ids, places = kernels.distinct(torch.cat([batch.anchors, batch.answers]), len(self.entities.weight))
@@ -77,7 +81,13 @@ class SoftmaxStep(Step[QueryBatch]):
         everyone = self.entities.weight.detach().to(query.device).requires_grad_()
         candidates = self.model.entities(everyone)
         found = kernels.softmax_gradients(
-            query.detach(), candidates.detach(), batch.offsets, batch.answers, batch.weights, self.settings.precision
+            query.detach(),
+            candidates.detach(),
+            batch.offsets,
+            batch.answers,
+            batch.weights,
+            self.settings.precision,
+            room=self._room,
         )
         query.backward(found.query)
         if candidates is everyone:
@@ -111,6 +121,7 @@ class SoftmaxStep(Step[QueryBatch]):
                 rows.of_relations[part],
                 self.settings.relation_prediction * weights[part],
                 self.settings.precision,
+                room=self._relation_room,
             )
             query.backward(found.query)
             rows.relations.backward(found.candidates)
