@@ -20,6 +20,8 @@ import transher
 from benchmarks.probabilities import described, markdown, with_tables
 from transher.answering.trials import without_test
 from transher.blending import Blend, fit_blend
+from transher.blending.fitting import fit_weights
+from transher.blending.trials import ask
 from transher.evaluation import evaluate
 from transher.files import write_json, write_text
 from transher.graph.graph import SIDES
@@ -34,7 +36,8 @@ _FACTS, _RERANKED = 1_000, 50  # test triples, and the candidates of a query, th
 
 
 def ablation(run: Run) -> list[dict[str, Any]]:
-    """Test MRR and Hits@10 of every set of members, on a sample of the test triples where there are many."""
+    """Test MRR and Hits@10 of every set of members, on a sample of the test triples where there are many; at the end of
+    all without tallies."""
     assert isinstance(run.scorer, Blend)
     members = run.scorer.members
     rows = []
@@ -44,7 +47,10 @@ def ablation(run: Run) -> list[dict[str, Any]]:
             scorer: Scorer = own[0] if size == 1 else run.scorer if size == len(members) else fit_blend(own, run.graph)
             found = evaluate(scorer, run.graph, "test", sample=_SAMPLE).overall
             rows.append({"members": [title(one) for one in own], "mrr": found.mrr, "hits@10": found.hits_at_10})
-    return rows
+    plain = fit_weights(ask(members, run.graph), [member.dense_part is not None for member in members])
+    found = evaluate(Blend(members, plain), run.graph, "test", sample=_SAMPLE).overall
+    whole = " + ".join(title(one) for one in members)
+    return [*rows, {"members": [f"{whole}, without tallies"], "mrr": found.mrr, "hits@10": found.hits_at_10}]
 
 
 def judged(run: Run) -> dict[str, float]:

@@ -9,25 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.evaluation.small_graphs import random_graph, whole_number_scorer
 
-from transher.blending import Blend, Weights
+from transher.blending import Blend, Tallies, Weights
+from transher.blending.tallies import LEVELS
 from transher.evaluation.ranking import rank
 from transher.graph.graph import SIDES
 from transher.rules import Rules, mine
 
 
-def a_blend(seed: int, bend: float = 4.0) -> Blend:
-    """Of two models and rules."""
+def a_blend(seed: int, bend: float = 4.0, *, counting: bool = False) -> Blend:
+    """Of two models and rules, with tallies or without."""
     graph = random_graph(seed, entities=14, relations=3, count=200)
     rules = Rules(mine(graph.trained, seconds=0.2).rules, graph.trained)
     members = [whole_number_scorer(graph, seed), whole_number_scorer(graph, seed + 1), rules]
     generator = torch.Generator().manual_seed(seed)
-    return Blend(members, Weights(torch.rand(3, 2, 3, generator=generator), (0.0, 0.0, bend)))
+    worth = torch.randn(6, LEVELS, generator=generator) if counting else None
+    weights = Weights(torch.rand(3, 2, 3, generator=generator), (0.0, 0.0, bend), worth)
+    return Blend(members, weights, Tallies.of(graph) if counting else None)
 
 
-@given(st.integers(0, 1_000), st.sampled_from(SIDES))
-@settings(max_examples=15)
-def test_every_way_to_ask_gives_the_same_score(seed: int, side: str) -> None:
-    blend = a_blend(seed)
+@given(st.integers(0, 1_000), st.sampled_from(SIDES), st.booleans())
+@settings(max_examples=20)
+def test_every_way_to_ask_gives_the_same_score(seed: int, side: str, counting: bool) -> None:
+    blend = a_blend(seed, counting=counting)
     anchors, relations = torch.tensor([3, 0, 13, 3]), torch.tensor([1, 2, 0, 1])
     everything = blend.scores(anchors, relations, side)  # type: ignore[arg-type]
     own = torch.arange(14).expand(4, 14)
@@ -50,6 +53,23 @@ def test_its_score_is_the_weighted_sum() -> None:
         parts = torch.stack([member.scores(anchors, relations, side) for member in blend.members])
         weights = blend.weights.values[:, number, 1]
         assert torch.allclose(blend.scores(anchors, relations, side), (weights[:, None, None] * parts).sum(0))
+
+
+def test_tallies_are_added_to_it() -> None:
+    blend = a_blend(4, counting=True)
+    plain = Blend(blend.members, Weights(blend.weights.values, blend.weights.bends))
+    assert blend.tallies is not None
+    assert blend.weights.worth is not None
+    query = torch.tensor([2]), torch.tensor([1])
+    for side in SIDES:
+        added = blend.tallies.whole(blend.weights.worth, *query, side)
+        assert torch.allclose(blend.scores(*query, side), plain.scores(*query, side) + added)
+
+
+def test_rules_and_tallies_alone_have_no_dense_part() -> None:
+    blend = a_blend(6, counting=True)
+    weights = Weights(blend.weights.values[2:], blend.weights.bends[2:], blend.weights.worth)
+    assert Blend(blend.members[2:], weights, blend.tallies).dense_part is None
 
 
 def test_blended_with_itself_a_scorer_ranks_as_alone() -> None:
@@ -79,13 +99,18 @@ def test_a_bend_keeps_the_order(bend: float) -> None:
     assert bool((bent[order].diff() >= 0).all())
 
 
-@given(st.integers(0, 1_000))
-@settings(max_examples=10)
-def test_scores_that_are_computed_together_have_the_bits_of_those_computed_apart(seed: int) -> None:
-    blend = a_blend(seed)
+@given(st.integers(0, 1_000), st.booleans())
+@settings(max_examples=15)
+def test_scores_that_are_computed_together_have_the_bits_of_those_computed_apart(seed: int, counting: bool) -> None:
+    blend = a_blend(seed, counting=counting)
     one_vector, rules = blend.members[0], blend.members[2]
     blends = [
         blend,
+        Blend(
+            [rules, one_vector],
+            Weights(blend.weights.values[1:], blend.weights.bends[1:][::-1], blend.weights.worth),
+            blend.tallies,
+        ),
         Blend([rules, one_vector], Weights(blend.weights.values[1:], blend.weights.bends[1:][::-1])),
         Blend([blend, one_vector], Weights(blend.weights.values[:2], (0.0, 0.0))),
         Blend([one_vector, blend.members[1]], Weights(blend.weights.values[:2], (0.0, 0.0))),

@@ -8,7 +8,7 @@ import torch
 from tests.conftest import make_graph
 from torch import Tensor
 
-from transher.blending import fit_blend
+from transher.blending import Blend, Weights, fit_blend
 from transher.blending.fitting import fit_weights
 from transher.blending.trials import Trials, ask
 from transher.errors import UsageError
@@ -95,6 +95,17 @@ def test_a_blend_with_rules_can_be_blended_again(ring: Graph) -> None:
     again = fit_blend([once, Knows(ring, {1}, 2)], ring)
     assert again.weights.bends == (0.0, 0.0)
     assert bool(again.score(torch.from_numpy(ring.test.astype(np.int64))).isfinite().all())
+
+
+def test_who_has_the_only_answer_is_left_to_others() -> None:
+    """Scorers that cannot tell people apart find who has no birthplace yet."""
+    born = [(person, 0, 200 + person % 10) for person in range(200)]
+    graph = make_graph(born[:120], born[120:160], born[160:])
+    members = [Knows(graph, set(), 1), Knows(graph, set(), 2)]
+    blend = fit_blend(members, graph)
+    plain = Blend(members, Weights(blend.weights.values, blend.weights.bends))
+    heads = [evaluate(one, graph).by_side["head"].mrr for one in (plain, blend)]
+    assert heads[1] > 1.5 * heads[0]
 
 
 def test_trials_hold_each_candidate_once_and_no_other_known_answer(ring: Graph) -> None:

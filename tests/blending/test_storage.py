@@ -10,10 +10,12 @@ import torch
 
 from transher.blending import Weights
 from transher.blending.storage import BLEND_FILE, load_weights, save_weights
+from transher.blending.tallies import LEVELS
 from transher.errors import InputError
 from transher.files import write_safetensors
 
 WEIGHTS = Weights(torch.rand(3, 2, 5), (0.0, 0.0, 30.0))
+WORTH = torch.randn(10, LEVELS)
 
 
 def test_weights_come_back(tmp_path: Path) -> None:
@@ -21,6 +23,21 @@ def test_weights_come_back(tmp_path: Path) -> None:
     found = load_weights(tmp_path, 3, 5)
     assert torch.equal(found.values, WEIGHTS.values)
     assert found.bends == WEIGHTS.bends
+    assert found.worth is None
+
+
+def test_so_does_the_worth_of_tallies(tmp_path: Path) -> None:
+    save_weights(tmp_path, Weights(WEIGHTS.values, WEIGHTS.bends, WORTH), ["a", "b", "c"])
+    found = load_weights(tmp_path, 3, 5)
+    assert found.worth is not None
+    assert torch.equal(found.worth, WORTH)
+
+
+def test_a_worth_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    for wrong, said in ((WORTH[1:], "for tallies"), (WORTH.double(), "for tallies"), (WORTH / 0, "not finite")):
+        save_weights(tmp_path, Weights(WEIGHTS.values, WEIGHTS.bends, wrong), [])
+        with pytest.raises(InputError, match=said):
+            load_weights(tmp_path, 3, 5)
 
 
 def test_weights_of_another_blend_are_refused(tmp_path: Path) -> None:

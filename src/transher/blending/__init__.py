@@ -4,5 +4,6 @@ from __future__ import annotations
 
 from transher.blending.blend import Blend, Weights
 from transher.blending.fitting import fit_blend
+from transher.blending.tallies import Tallies
 
-__all__ = ["Blend", "Weights", "fit_blend"]
+__all__ = ["Blend", "Tallies", "Weights", "fit_blend"]

@@ -1,4 +1,4 @@
-"""A blend as a scorer: the weighted sum of what its members say.
+"""A blend as a scorer: the weighted sum of what its members say, and what the tallies of candidates are worth.
 
 Within one query, the log-softmax of a member differs from its raw score by a constant only. So a weighted sum of raw
 scores ranks as the weighted sum of log-softmaxes does, and no normaliser is needed.
@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from transher.blending.tallies import Tallies
 from transher.graph.graph import SIDES, Side
 from transher.rules import Rules
-from transher.scorer import Scored, Scorer
+from transher.scorer import Scored, Scorer, asked_columns
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,15 @@ class Weights:
 
     values: Tensor  # float32 (m, 2, relations): one for each side, in the order of SIDES, and relation; never negative
     bends: tuple[float, ...]  # (m,)
+    worth: Tensor | None = None  # float32 (ends, LEVELS), of tallies; None where they do not count
 
 
 class Blend(Scorer):
-    """Several scorers of one graph, weighted for each relation and side."""
+    """Several scorers of one graph, weighted for each relation and side, and tallies, if the weights say what they are
+    worth."""
 
-    def __init__(self, members: Sequence[Scorer], weights: Weights) -> None:
-        self.members, self.weights = tuple(members), weights
+    def __init__(self, members: Sequence[Scorer], weights: Weights, tallies: Tallies | None = None) -> None:
+        self.members, self.weights, self.tallies = tuple(members), weights, tallies
 
     def __repr__(self) -> str:
         return f"<Blend of {', '.join(repr(member) for member in self.members)}>"
@@ -59,10 +62,11 @@ class Blend(Scorer):
     def dense_part(self) -> Scorer | None:
         found = [(number, member.dense_part) for number, member in enumerate(self.members)]
         kept = {number: part for number, part in found if part is not None}
-        if len(kept) < 2:
+        if not kept or (len(kept) == 1 and self.weights.worth is None):
             return next(iter(kept.values()), None)
         bends = tuple(self.weights.bends[number] for number in kept)
-        return Blend(list(kept.values()), Weights(self.weights.values[list(kept)], bends))
+        weights = Weights(self.weights.values[list(kept)], bends, self.weights.worth)
+        return Blend(list(kept.values()), weights, self.tallies)
 
     @property
     def queries_at_a_time(self) -> int:
@@ -73,6 +77,10 @@ class Blend(Scorer):
         total = self._bent(0, self.members[0].scores(anchors, relations, side, candidates)).mul_(own[0])
         for number, member in enumerate(self.members[1:], 1):
             total += self._bent(number, member.scores(anchors, relations, side, candidates)).mul_(own[number])
+        if self._counting is not None:
+            tallies, worth = self._counting
+            of_all = tallies.whole(worth, anchors, relations, side)
+            total += of_all if candidates is None else of_all[:, candidates]
         return total
 
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:
@@ -80,6 +88,10 @@ class Blend(Scorer):
         total = torch.zeros(candidates.shape)
         for number, member in enumerate(self.members):
             total += self._bent(number, member.score_own(anchors, relations, side, candidates)).mul_(own[number])
+        if self._counting is not None:
+            tallies, worth = self._counting
+            given, by = (ids.repeat_interleave(candidates.shape[1]) for ids in (anchors, relations))
+            total += tallies.pairs(worth, given, by, side, candidates.reshape(-1)).reshape(candidates.shape)
         return total
 
     def score_triples(self, triples: Tensor, side: Side = "tail") -> Tensor:
@@ -87,7 +99,7 @@ class Blend(Scorer):
         total = torch.zeros(len(triples))
         for number, member in enumerate(self.members):
             total += self._bent(number, member.score_triples(triples, side)).mul_(own[number])
-        return total
+        return total if self._counting is None else total + self._tallied(triples, side)
 
     def score(self, triples: Tensor) -> Tensor:
         """As in Scorer. A member whose sides agree is asked once: rules take most of the time."""
@@ -107,11 +119,11 @@ class Blend(Scorer):
         kept, part = [number for number, member in enumerate(self.members) if member.dense], self.dense_part
         if len(kept) < sum(member.dense_part is not None for member in self.members):  # a blend of blends
             dense = None if part is None else part.score(triples)
-        elif len(kept) > 1:
-            dense = self._sum(triples, kept, sides)
-        elif kept:
+        elif kept and part is self.members[kept[0]]:
             tails, heads = sides[kept[0]]
-            dense = (tails + heads) / 2 if self.members[kept[0]].sides_differ else tails
+            dense = (tails + heads) / 2 if part.sides_differ else tails
+        elif kept:
+            dense = self._sum(triples, kept, sides)
         return Scored(self._sum(triples, range(len(self.members)), sides), dense, rules)
 
     def _sum(self, triples: Tensor, numbers: Iterable[int], sides: Sequence[Sequence[Tensor]]) -> Tensor:
@@ -121,7 +133,22 @@ class Blend(Scorer):
         for number in numbers:
             for weights, found in zip(own, sides[number], strict=True):
                 total += self._bent(number, found) * weights[number]
+        for side in SIDES if self._counting is not None else ():
+            total += self._tallied(triples, side)
         return total / len(SIDES)
+
+    @property
+    def _counting(self) -> tuple[Tallies, Tensor] | None:
+        """The tallies and what they are worth; None where they do not count."""
+        worth = self.weights.worth
+        return None if worth is None or self.tallies is None else (self.tallies, worth)
+
+    def _tallied(self, triples: Tensor, side: Side) -> Tensor:
+        """What the tallies of answers for a side are worth: (n,), of triples (n, 3)."""
+        assert self._counting is not None
+        tallies, worth = self._counting
+        anchors, relations, answers = asked_columns(triples.long(), side)
+        return tallies.pairs(worth, anchors, relations, side, answers)
 
     def _of_relations(self, relations: Tensor, side: Side) -> Tensor:
         """Weights (m, B) of B queries."""

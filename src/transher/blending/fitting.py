@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from transher.blending.blend import Blend, Weights
+from transher.blending.tallies import WAYS, Tallies
 from transher.blending.trials import Trials, ask
 from transher.deadline import slices
 from transher.errors import UsageError
-from transher.graph.graph import Graph
+from transher.graph.graph import SIDES, Graph
 from transher.scorer import Scorer
 
 _BENDS = (0.0, 3.0, 30.0, 300.0)  # of members that are nothing but rules
@@ -40,7 +41,16 @@ def fit_blend(members: Sequence[Scorer], graph: Graph) -> Blend:
     """The blend of some scorers of a graph with the weights that suit its validation facts best."""
     if not len(graph.valid):
         raise UsageError(f"The graph '{graph.name}' has no validation triples to fit the weights of a blend on.")
-    return Blend(members, fit_weights(ask(members, graph), [member.dense_part is not None for member in members]))
+    tallies = Tallies.of(graph)
+    ways, count = tallies.ways(), len(members)
+    plain = [*(member.dense_part is not None for member in members), *[True] * WAYS]
+    fitted = fit_weights(ask(members, graph, tallies), plain)
+    worth = torch.zeros(ways.shape[1:])
+    for number, side in enumerate(SIDES):
+        ends = graph.trained.end(np.arange(len(graph.relations)), side)
+        worth[ends] = torch.einsum("wr,wrl->rl", fitted.values[count:, number], ways[:, ends])
+    weights = Weights(fitted.values[:count].contiguous(), fitted.bends[:count], worth)
+    return Blend(members, weights, tallies)
 
 
 def fit_weights(trials: Trials, plain: Sequence[bool]) -> Weights:
@@ -54,16 +64,19 @@ def fit_weights(trials: Trials, plain: Sequence[bool]) -> Weights:
     return Weights(fitted.T.reshape(len(plain), 2, trials.relations).float().contiguous(), bends)
 
 
-def helpful(trials: Trials, plain: Sequence[bool], least: int = 2) -> tuple[list[int], float]:
+def helpful(
+    trials: Trials, plain: Sequence[bool], least: int = 2, beside: Sequence[int] = ()
+) -> tuple[list[int], float]:
     """The members, by their numbers, without those that the others do as well without, and the MRR of their blend on
-    facts that common weights were fitted without. plain: (m,), as in `fit_weights`."""
+    facts that common weights were fitted without. plain: (m,), as in `fit_weights`. beside: numbers that stay in every
+    blend and are no members."""
     with _one_thread():
         above, _ = trials.compared(_bends(trials, plain))
-        kept = list(range(len(plain)))
-        worth = _worth(trials, above, kept)
+        kept = [number for number in range(len(plain)) if number not in beside]
+        worth = _worth(trials, above, [*kept, *beside])
         while len(kept) > least:
             fewer = [[number for number in kept if number != out] for out in kept]
-            worths = [_worth(trials, above, numbers) for numbers in fewer]
+            worths = [_worth(trials, above, [*numbers, *beside]) for numbers in fewer]
             best = int(np.argmax(worths))
             if worths[best] < worth + _NOTHING:
                 break

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from transher.blending.blend import bent
+from transher.blending.tallies import Tallies
 from transher.deadline import slices
 from transher.graph.graph import SIDES, Graph, Side
 from transher.kernels import Known
@@ -45,18 +46,21 @@ class Trials(NamedTuple):
         return ((values - values[:, :, :1]) / spread[:, None]).nan_to_num_(0.0), spread
 
 
-def ask(members: Sequence[Scorer], graph: Graph, most: int = _NUMBERS, facts: int = _FACTS) -> Trials:
-    """The trials of a graph's validation facts, or of so many, or of as many as fit into `most` scores."""
+def ask(
+    members: Sequence[Scorer], graph: Graph, tallies: Tallies | None = None, most: int = _NUMBERS, facts: int = _FACTS
+) -> Trials:
+    """The trials of a graph's validation facts, or of so many, or of as many as fit into `most` scores. What tallies
+    say comes after the members. Only members name rivals."""
     width = 1 + len(members) * min(_RIVALS, len(graph.entities))
     facts = min(facts, max(1, most // (2 * width * len(members))))
     chosen = np.sort(np.random.default_rng(_SEED).permutation(len(graph.valid))[:facts])
-    parts = [_of_side(members, graph, chosen, side) for side in SIDES]
+    parts = [_of_side(members, graph, tallies, chosen, side) for side in SIDES]
     scores, absent, groups, numbers = (torch.cat(columns) for columns in zip(*parts, strict=True))
     return Trials(scores, absent, groups, numbers, len(graph.relations))
 
 
 def _of_side(
-    members: Sequence[Scorer], graph: Graph, chosen: NDArray[np.int64], side: Side
+    members: Sequence[Scorer], graph: Graph, tallies: Tallies | None, chosen: NDArray[np.int64], side: Side
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Scores, absent places, groups and facts, as in `Trials`, of the queries for `side` of the chosen facts. Facts
     with the same query come together, and it is asked once: rules take some milliseconds."""
@@ -66,13 +70,19 @@ def _of_side(
     anchors, relations, answers = asked_columns(triples, side)
     # The scores of all members against all entities are held at a time.
     size = min(SCORES // max(1, len(graph.entities) * len(members)), *(member.queries_at_a_time for member in members))
-    found = []
+    found, ways = [], () if tallies is None else tallies.ways()
     for part in slices(len(chosen), max(1, size)):
         known = as_known(graph.known.answers(side), anchors[part].numpy(), relations[part].numpy())
         asked, query_of = torch.unique(torch.stack([anchors[part], relations[part]], 1), dim=0, return_inverse=True)
         everything = [member.scores(asked[:, 0], asked[:, 1], side)[query_of] for member in members]
         candidates, absent = _candidates(everything, known, answers[part])
-        found.append((torch.stack([scores.gather(1, candidates) for scores in everything], 1), absent))
+        said = [scores.gather(1, candidates) for scores in everything]
+        if tallies is not None:
+            width = candidates.shape[1]
+            given, by = (ids[part].repeat_interleave(width) for ids in (anchors, relations))
+            counted = [tallies.pairs(way, given, by, side, candidates.reshape(-1)) for way in ways]
+            said += [column.reshape(-1, width) for column in counted]
+        found.append((torch.stack(said, 1), absent))
     scores, absent = (torch.cat(column) for column in zip(*found, strict=True))
     groups = relations + SIDES.index(side) * len(graph.relations)
     return scores, absent, groups, torch.from_numpy(chosen)

@@ -20,6 +20,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from transher.blending.fitting import helpful
+from transher.blending.tallies import WAYS, Tallies
 from transher.blending.trials import ask
 from transher.errors import InputError
 from transher.files import sweep, write_text
@@ -262,8 +263,9 @@ class _Choosing:
         labels = [*self.choice.finalists, _RULES]
         self.watcher.began(f"Comparing blends of {len(labels)} scorers", self._left())
         scorers = [read_scorer(self._place(label), read_recipe(self._place(label)), self.graph) for label in labels]
-        trials = ask(scorers, self.graph, facts=_ASKED)
-        kept, worth = helpful(trials, [scorer.dense_part is not None for scorer in scorers])
+        trials = ask(scorers, self.graph, Tallies.of(self.graph), facts=_ASKED)
+        plain = [*(scorer.dense_part is not None for scorer in scorers), *[True] * WAYS]
+        kept, worth = helpful(trials, plain, beside=range(len(scorers), len(plain)))
         self.choice.members = [labels[number] for number in kept]
         self._save()
         names = [_RULES if label == _RULES else self._tried(label).title for label in self.choice.members]

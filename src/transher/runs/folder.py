@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from transher import devices
-from transher.blending import Blend
+from transher.blending import Blend, Tallies
 from transher.blending.storage import BLEND_FILE, load_weights
 from transher.errors import InputError, TransherError, UsageError
 from transher.files import whole_folder, writing
@@ -96,7 +96,8 @@ def read_scorer(folder: Path, recipe: AnyRecipe, graph: Graph) -> Scorer:
     """What a run answers by."""
     if isinstance(recipe, BlendRecipe):
         members = [read_scorer(member, read_recipe(member), graph) for member in member_folders(folder, recipe)]
-        return Blend(members, load_weights(folder, len(members), len(graph.relations)))
+        weights = load_weights(folder, len(members), len(graph.relations))
+        return Blend(members, weights, None if weights.worth is None else Tallies.of(graph))
     if isinstance(recipe, ChoiceRecipe):
         raise TransherError(
             f"{folder} has nothing to answer by yet: its models are still being chosen. "

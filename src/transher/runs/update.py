@@ -10,7 +10,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
-from transher.blending import Blend
+from transher.blending import Blend, Tallies
 from transher.errors import UsageError
 from transher.graph.graph import Graph
 from transher.graph.growing import Growth, grow, without
@@ -177,7 +177,8 @@ def _placed(scorer: Scorer, folder: Path, recipe: AnyRecipe, graph: Graph, growt
     """The scorer of a folder with the entities of a growth that has no new relations."""
     if isinstance(scorer, Blend) and isinstance(recipe, BlendRecipe):
         members = zip(scorer.members, member_folders(folder, recipe), strict=True)
-        return Blend([_placed(one, own, read_recipe(own), graph, growth) for one, own in members], scorer.weights)
+        placed = [_placed(one, own, read_recipe(own), graph, growth) for one, own in members]
+        return Blend(placed, scorer.weights, None if scorer.tallies is None else Tallies.of(growth.graph))
     if isinstance(scorer, Rules):
         return Rules(scorer.rows, growth.graph.trained, scorer.worth)
     assert isinstance(scorer, Embeddings)
