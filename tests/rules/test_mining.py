@@ -11,7 +11,7 @@ from tests.conftest import make_graph
 from transher.errors import InputError
 from transher.graph.graph import Graph
 from transher.graph.known import KnownTriples
-from transher.kernels.rules import Column, Worth
+from transher.kernels.rules import Column, Worth, confidences
 from transher.rules import Rules, mine
 from transher.rules.storage import RULES_FILE, load_mining, load_rules, save_counted, save_rules
 
@@ -86,3 +86,16 @@ def test_a_file_that_was_cut_short_is_refused(ring: Graph, tmp_path: Path) -> No
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="not a Parquet file"):
         load_rules(tmp_path, ring.trained)
+
+
+def test_the_most_confident_closed_rules_of_each_relation_are_kept(
+    ring: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    everything = mine(ring.trained, seconds=1e9).rules
+    monkeypatch.setattr("transher.rules.mining._MOST_CLOSED", 4)
+    kept = mine(ring.trained, seconds=1e9).rules
+    closed, all_closed = (rules[rules[:, Column.ANSWER] < 0] for rules in (kept, everything))
+    for relation in range(3):
+        own, all_own = (confidences(rules[rules[:, Column.END] == relation]) for rules in (closed, all_closed))
+        assert sorted(own) == sorted(all_own)[-4:]
+    assert np.array_equal(kept[kept[:, Column.ANSWER] >= 0], everything[everything[:, Column.ANSWER] >= 0])

@@ -18,6 +18,7 @@ from transher.runs import choosing
 from transher.runs.choosing import CANDIDATES_FOLDER, CHOICE_FILE, Choice, read_choice
 from transher.runs.folder import member_folders
 from transher.training.blend_recipe import BlendRecipe
+from transher.training.candidates import wider
 from transher.training.recipe import Recipe
 from transher.training.watcher import Watcher
 
@@ -26,7 +27,7 @@ MINUTES = 0.05
 
 @pytest.fixture(scope="module", autouse=True)
 def same_speed() -> Iterator[None]:
-    """Trainings are as long on every machine."""
+    """Trainings are as long on every machine, and there is no time for wide vectors."""
 
     def speed(self: object, recipe: Recipe) -> float:
         return 6e-3 if recipe.training.negatives == "all" else 4e-4
@@ -34,6 +35,7 @@ def same_speed() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(choosing._Choosing, "_speed", speed)
         patch.setattr(choosing._Choosing, "_training_left", lambda self: float("inf"))
+        patch.setattr(choosing, "wider", lambda best, seconds, speed: [])
         yield
 
 
@@ -140,7 +142,7 @@ def test_in_a_large_graph_others_go_on_too_while_there_is_time(
     times = iter([float("inf")] * 3)  # after that, no time is left
     monkeypatch.setattr(choosing._Choosing, "_training_left", lambda self: next(times, 0.0))
     monkeypatch.setattr(choosing._Choosing, "_shorten", lambda self, waiting: None)
-    monkeypatch.setattr(choosing, "helpful", lambda trials, plain: (list(range(len(plain))), 0.0))
+    monkeypatch.setattr(choosing, "helpful", lambda trials, plain, beside: (list(range(min(beside))), 0.0))
     run = transher.train(grid, tmp_path / "run", minutes=MINUTES)
     record = chosen(run)
     assert record.finalists is not None
@@ -151,6 +153,17 @@ def test_in_a_large_graph_others_go_on_too_while_there_is_time(
     left = [of[label].compared_mrr or 0 for label in of if label not in (first, second)]
     assert max(left) == of[others[0]].compared_mrr
     assert record.members == [first, second, *others, "rules"]
+
+
+def test_where_there_is_time_wide_vectors_are_trained_beside_narrow_ones(
+    grid: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choosing, "wider", wider)
+    record = chosen(transher.train(grid, tmp_path / "run", minutes=MINUTES))
+    of = {tried.label: tried for tried in record.tried}
+    widths = [(of[label].recipe["model"]["name"], of[label].recipe["model"]["k"]) for label in record.finalists or ()]
+    assert {("complex", 200), ("complex", 1024), ("distmult", 200), ("distmult", 1024)} < set(widths)
+    assert len(widths) == len(set(widths))
 
 
 def test_a_choice_on_a_machine_that_has_become_slower_has_shorter_trainings(

@@ -9,7 +9,7 @@ import pytest
 from tests.conftest import make_graph
 
 from transher.graph.graph import Graph
-from transher.training.candidates import Candidate, closer, plan
+from transher.training.candidates import Candidate, closer, plan, wider
 from transher.training.recipe import Recipe
 
 
@@ -83,3 +83,15 @@ def test_the_search_for_n3_comes_closer_on_both_sides() -> None:
     assert below.recipe.training.n3 < best.recipe.training.n3 < above.recipe.training.n3
     assert len({below.label, best.label, above.label}) == 3
     assert below.first == best.first
+
+
+def test_the_widest_vectors_that_there_is_time_for_are_tried() -> None:
+    best = next(one for one in plan(SMALL, 60, 0, by_width) if one.family == "dot")
+    steps = best.recipe.training.steps
+    for seconds, expected in ((steps * 0.011, [1024]), (steps * 0.006, [512]), (steps * 0.004, [])):
+        found = wider(best, seconds, by_width)
+        assert [one.recipe.model.k for one in found] == expected
+        for one in found:
+            assert one.recipe.training.n3 == best.recipe.training.n3
+            assert one.label != best.label
+            assert one.first == best.first

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,7 @@ from transher.runs.folder import (
 from transher.runs.manifest import write_manifest
 from transher.runs.mining import mine_to_end
 from transher.training.blend_recipe import BlendRecipe, BlendSettings
-from transher.training.candidates import SMALL, Candidate, Family, closer, plan
+from transher.training.candidates import SMALL, Candidate, Family, closer, plan, wider
 from transher.training.checkpoints import STATE_FILE
 from transher.training.choice_recipe import ChoiceRecipe
 from transher.training.recipe import Recipe
@@ -92,7 +93,7 @@ class Choice(BaseModel):
     minutes: float
     rules_seconds: float
     tried: list[Tried] = []
-    searched_closer: bool = False
+    searches: int = 0  # around the best candidates, where trainings are short
     finalists: list[str] | None = None
     members: list[str] | None = None  # those that are blended, in the order of their folders
     seconds: float = 0.0  # of everything so far, all sessions together
@@ -134,8 +135,8 @@ class _Choosing:
             self._mine()
             self._plan()
             self._compare()
-            if self.small and not self.choice.searched_closer:
-                self._search_closer()
+            for near in (closer, self._wider)[self.choice.searches :] if self.small else ():
+                self._search(near)
                 self._compare()
             self._train_finalists()
             self._keep_helpful()
@@ -181,25 +182,32 @@ class _Choosing:
             self._save()
             self.watcher.noticed(f"{tried.title}: validation MRR {tried.mrr or 0:.4f} in {tried.seconds:.0f} s.")
 
-    def _search_closer(self) -> None:
-        """Around the best weight of N3 of each dot-product model, where trainings are short."""
-        for name in dict.fromkeys(tried.candidate.recipe.model.name for tried in self.choice.tried):
-            own = [tried for tried in self._ranked() if tried.candidate.recipe.model.name == name]
-            if own[0].family == "dot":
-                self.choice.tried += [Tried.of(candidate) for candidate in closer(own[0].candidate)]
-        self.choice.searched_closer = True
+    def _search(self, near: Callable[[Candidate], list[Candidate]]) -> None:
+        """Add candidates near the best one of each dot-product model."""
+        found: dict[str, Candidate] = {}
+        for tried in self._ranked():
+            if tried.family == "dot":
+                found.setdefault(tried.candidate.recipe.model.name, tried.candidate)
+        self.choice.tried += [Tried.of(candidate) for best in found.values() for candidate in near(best)]
+        self.choice.searches += 1
         self._save()
+
+    def _wider(self, best: Candidate) -> list[Candidate]:
+        """Within the time that the best of each model has for its training."""
+        models = {tried.candidate.recipe.model.name for tried in self.choice.tried}
+        return wider(best, self._training_left() / len(models), self._speed)
 
     def _ranked(self) -> list[Tried]:
         return sorted(self.choice.tried, key=lambda tried: -(tried.compared_mrr or 0.0))
 
     def _train_finalists(self) -> None:
         """Train the best of each family to its end, and others while there is time; in a small graph the best of each
-        model."""
+        model and width, since wide vectors may be behind at first."""
         if self.choice.finalists is None:
-            best: dict[str, str] = {}
+            best: dict[object, str] = {}
             for tried in self._ranked():
-                best.setdefault(tried.candidate.recipe.model.name if self.small else tried.family, tried.label)
+                model = tried.candidate.recipe.model
+                best.setdefault((model.name, model.k) if self.small else tried.family, tried.label)
             self.choice.finalists = list(best.values())
             self._save()
         done = 0
