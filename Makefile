@@ -42,7 +42,7 @@ coverage: $(VENV)/.developing  ## all tests, and how much of the code they run; 
 test-gpu: $(VENV)/.developing  ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for five targets; 1 GB more
 	$(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
 	TRITON_INTERPRET=1 TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 $(INTERPRETED)
-	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py
+	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py tests/kernels/test_gpu_launches.py
 
 check: $(VENV)/.developing
 	$(BIN)/ruff check .
@@ -74,7 +74,7 @@ bench: $(VENV)/.measuring  ## measure against others and the machine, write resu
 bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three minutes; writes only to build/
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
-bench-gpu: $(VENV)/.measuring  ## the training step and ranking on this machine's GPU, against the same others; writes results/gpu-*.json
+bench-gpu: $(VENV)/.measuring  ## step, kernels, ranking and best answers on this machine's GPU, against the same others; results/gpu-*.json
 	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
 	$(BIN)/python -m benchmarks.gpu $(BENCH)
 
