@@ -116,3 +116,27 @@ def test_rows_are_launched_with_any_sizes(launched: list[str], count: int, k: in
 def test_random_words_are_launched_with_any_key_and_counter(launched: list[str], number: int) -> None:
     module_of("draws").philox((number, 2), (number, number), torch.empty(1200, dtype=torch.int64))
     assert "_philox" in launched
+
+
+@pytest.mark.parametrize("warp_size", [32, 64])
+@pytest.mark.parametrize("k", [1, 15, 16, 17, 127, 128, 129, 200, 255, 256, 257, 1500])
+def test_nothing_is_read_beyond_the_room_behind_the_last_row(k: int, warp_size: int) -> None:
+    """Blocks of columns are read whole; on a GPU, what lies behind the end of a tensor may be nobody's."""
+    from transher.kernels.gpu import layout, modulus, scaled_l1
+
+    rows = torch.zeros(1, k)
+    for table, factor, kernels in (
+        (layout.aligned(rows), 1, (scaled_l1.QUERY_GRADIENTS, scaled_l1.CANDIDATE_GRADIENTS)),
+        (layout.aligned(rows), 1, (scaled_l1.LISTED_QUERY_GRADIENTS,)),
+        (layout.interleaved(rows, rows), 2, (scaled_l1.LISTED_CANDIDATE_GRADIENTS,)),
+        (layout.aligned(rows), 1, (modulus.GRADIENTS, modulus.LISTED_GRADIENTS)),
+        (layout.aligned(rows, scaled_l1.LISTED.constants["COLUMNS"]), 1, (scaled_l1.LISTED, modulus.LISTED)),
+    ):
+        room = table.untyped_storage().nbytes() // 4
+        width = layout.aligned(rows).shape[1] if factor == 2 else table.shape[1]
+        for kernel in kernels:
+            columns = kernel.on(warp_size).constants["COLUMNS"]
+            assert -(-width // columns) * columns * factor <= room
+    for kernel in (scaled_l1.QUERY_GRADIENTS, scaled_l1.CANDIDATE_GRADIENTS, modulus.GRADIENTS):
+        block = kernel.on(warp_size).constants["ROWS"]
+        assert -(-k // block) * block <= layout.roomy(rows).untyped_storage().nbytes() // 4
