@@ -59,7 +59,7 @@ LOOPS = {
     "scaled_l1.listed": _forward(2, 1),
     "scaled_l1.listed_query_gradients": _backward(4, 2),
     "scaled_l1.listed_candidate_gradients": _backward(3, 2),
-    "scaled_l1.pairs": _forward(2, 1, share=1.9),
+    "scaled_l1.pairs": _forward(2, 1, share=2.0),
     "modulus.cross": _forward(6, 0),
     "modulus.gradients": _backward(8, 0),
     "modulus.listed": _forward(6, 0),
@@ -88,9 +88,10 @@ def kernels() -> dict[str, Compiled]:
     return found
 
 
-def compile_for(name: str, kernel: Compiled, target: str) -> Code:
-    """Compile a kernel for a target and read its code."""
-    built = _build(kernel, target)
+def compile_for(name: str, kernel: Compiled, target: str, large: bool = False) -> Code:
+    """Compile a kernel for a target and read its code. `large`: for tensors of 2 GB or more, where an AMD GPU has other
+    instructions to read them by."""
+    built = _build(kernel, target, large)
     lines = _sass(built.asm["cubin"]) if target.startswith("sm_") else built.asm["amdgcn"].splitlines()
     registers, spilled = _resources(built.asm, target)
     loop = LOOPS.get(name)
@@ -102,7 +103,7 @@ def compile_for(name: str, kernel: Compiled, target: str) -> Code:
     return Code(registers, spilled, len(instructions), per_element)
 
 
-def _build(kernel: Compiled, target: str) -> Any:
+def _build(kernel: Compiled, target: str, large: bool) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
     from triton.compiler import compile as build
@@ -111,12 +112,16 @@ def _build(kernel: Compiled, target: str) -> Any:
     names = kernel.function.arg_names
     types = {name: kernel.types.get(name, "constexpr") for name in names}
     # As at a launch where rows are aligned: `layout.aligned` and torch's allocator see to it.
-    aligned = [name for name in names if types[name].startswith("*") or name == "k"]
+    pointers = [name for name in names if types[name].startswith("*")]
+    attributes = {name: [["tt.divisibility", 16]] for name in (*pointers, *({"k"} & {*names}))}
+    if TARGETS[target][0] == "hip" and not large:
+        for name in pointers:
+            attributes[name].append(["tt.pointer_range", 32])
     source = ASTSource(
         fn=kernel.function,
         signature=types,
         constexprs={(names.index(name),): value for name, value in kernel.constants.items()},
-        attrs={(names.index(name),): [["tt.divisibility", 16]] for name in aligned},
+        attrs={(names.index(name),): values for name, values in attributes.items()},
     )
     return build(source, target=GPUTarget(*TARGETS[target]), options={"num_warps": kernel.warps})
 
