@@ -121,7 +121,7 @@ def measured(device: Device, keep: Callable[[dict[str, Any]], Any]) -> None:
 def step_on(device: Device, settings: Settings) -> dict[str, Any]:
     """As benchmarks/step.py: the whole step, the kernels alone, and the others' ways to take it."""
     graph, title = graph_like("fb15k-237")
-    shapes = []
+    shapes: list[dict[str, Any]] = []
     for k in SHAPES:
         say(f"a training step at k {k}")
         share = settings.left / (len(SHAPES) - len(shapes))

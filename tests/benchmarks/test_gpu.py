@@ -9,7 +9,7 @@ import torch
 from benchmarks.gpu import OPERATIONS, answers_on, kernels_on, ranked_on, sides_on
 from benchmarks.graphs import graph_of, random_triples
 from benchmarks.settings import Settings
-from benchmarks.step import COMPILED
+from benchmarks.step import COMPILED, sides
 from tests.conftest import CPU_AND_GPU
 
 from benchmarks import gpu, tables, timing
@@ -76,8 +76,7 @@ def test_what_was_measured_on_a_gpu_has_the_tables_of_the_cpu(
     monkeypatch.setattr(gpu, "graph_like", lambda name: (graph, "small"))
     monkeypatch.setattr(timing, "BURST", 0.0)
     slow = ("compiled", "compiled kernels", "pykeen")
-    whole = gpu.sides
-    monkeypatch.setattr(gpu, "sides", lambda *of: {n: side for n, side in whole(*of).items() if n not in slow})
+    monkeypatch.setattr(gpu, "sides", lambda *of: {n: side for n, side in sides(*of).items() if n not in slow})
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Pretended GPU 1")
     kept = []
     gpu.measured("cpu", lambda result: kept.append(list(result)) or gpu.write("gpu-pretended", result))  # type: ignore[func-returns-value]
