@@ -9,6 +9,9 @@ SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pyc
 INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tests/kernels/test_training_step.py \
 	tests/kernels/test_gpu.py
 
+# What the extra `gpu` needs. Installed by itself: with the package it would be built anew, and no longer be editable.
+GPU := triton
+
 .PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
@@ -40,9 +43,9 @@ coverage: $(VENV)/.developing  ## all tests, and how much of the code they run; 
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-report=html:build/coverage
 
 test-gpu: $(VENV)/.developing  ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for five targets; 1 GB more
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
+	$(BIN)/pip install --quiet --constraint constraints.txt $(GPU)
 	TRITON_INTERPRET=1 TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 $(INTERPRETED)
-	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py
+	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py tests/kernels/test_gpu_launches.py
 
 check: $(VENV)/.developing
 	$(BIN)/ruff check .
@@ -74,8 +77,8 @@ bench: $(VENV)/.measuring  ## measure against others and the machine, write resu
 bench-quick: $(VENV)/.measuring  ## the same at smaller shapes in up to three minutes; writes only to build/
 	$(BIN)/python -m benchmarks --quick $(BENCH)
 
-bench-gpu: $(VENV)/.measuring  ## the training step and ranking on this machine's GPU, against the same others; writes results/gpu-*.json
-	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --constraint constraints.txt '.[gpu]'
+bench-gpu: $(VENV)/.measuring  ## step, kernels, ranking and best answers on this machine's GPU, against the same others; results/gpu-*.json
+	$(BIN)/python -c 'import triton' 2>/dev/null || $(BIN)/pip install --quiet --constraint constraints.txt $(GPU)
 	$(BIN)/python -m benchmarks.gpu $(BENCH)
 
 growth: $(VENV)/.measuring  ## the whole way on a graph of 2.5 million entities; needs 10 GB of memory

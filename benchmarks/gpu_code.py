@@ -38,24 +38,33 @@ class Loop(NamedTuple):
     multiply_adds: int  # 0: count roots
 
 
-# Scaled L1. Forward: multiply-add, add the absolute value. Gradients: multiply-add, sign, then a multiply-add for each
-# candidate, an add and a multiply-add for each query. An element of a modulus is a complex coordinate: two differences,
-# a product, a multiply-add, a root, a sum; backward two multiply-adds and a product with g after the root. Where
-# queries have candidates of their own, and in pairs, a number that only one pair uses has to be loaded for it, too.
+def _forward(ideal: float, multiply_adds: int, share: float = 1.75) -> Loop:
+    return Loop(ideal, share * ideal, multiply_adds)
+
+
+def _backward(ideal: float, multiply_adds: int) -> Loop:
+    return Loop(ideal, 1.5 * ideal, multiply_adds)
+
+
+# The ideal counts arithmetic alone: no load, address, jump or wait. Scaled L1. Forward: multiply-add, add the absolute
+# value. Gradients: multiply-add, sign, then a multiply-add for each candidate, or add and multiply-add for each query.
+# An element of a modulus is a complex coordinate: two differences, a product, a multiply-add, a root, a sum; backward
+# two multiply-adds and a product with g after the root. Pairs use each number that they load once, and wait for memory
+# whatever else they do.
 LOOPS = {
-    "scaled_l1.cross": Loop(2, 3.5, 1),
-    "ranking.count": Loop(2, 3.5, 1),
-    "scaled_l1.query_gradients": Loop(4, 6, 2),
-    "scaled_l1.candidate_gradients": Loop(3, 4.5, 2),
-    "scaled_l1.listed": Loop(3, 3.5, 1),
-    "scaled_l1.listed_query_gradients": Loop(5, 7.5, 2),
-    "scaled_l1.listed_candidate_gradients": Loop(5, 7.5, 2),
-    "scaled_l1.pairs": Loop(5, 8.75, 1),
-    "modulus.cross": Loop(6, 10.5, 0),
-    "modulus.gradients": Loop(8, 12, 0),
-    "modulus.listed": Loop(8, 10.5, 0),
-    "modulus.listed_gradients": Loop(10, 12, 0),
-    "modulus.pairs": Loop(10, 17.5, 0),
+    "scaled_l1.cross": _forward(2, 1),
+    "ranking.count": _forward(2, 1),
+    "scaled_l1.query_gradients": _backward(4, 2),
+    "scaled_l1.candidate_gradients": _backward(3, 2),
+    "scaled_l1.listed": _forward(2, 1),
+    "scaled_l1.listed_query_gradients": _backward(4, 2),
+    "scaled_l1.listed_candidate_gradients": _backward(3, 2),
+    "scaled_l1.pairs": _forward(2, 1, share=2.0),
+    "modulus.cross": _forward(6, 0),
+    "modulus.gradients": _backward(8, 0),
+    "modulus.listed": _forward(6, 0),
+    "modulus.listed_gradients": _backward(8, 0),
+    "modulus.pairs": _forward(6, 0),
 }
 
 
@@ -79,9 +88,10 @@ def kernels() -> dict[str, Compiled]:
     return found
 
 
-def compile_for(name: str, kernel: Compiled, target: str) -> Code:
-    """Compile a kernel for a target and read its code."""
-    built = _build(kernel, target)
+def compile_for(name: str, kernel: Compiled, target: str, large: bool = False) -> Code:
+    """Compile a kernel for a target and read its code. `large`: for tensors of 2 GB or more, where an AMD GPU has other
+    instructions to read them by."""
+    built = _build(kernel, target, large)
     lines = _sass(built.asm["cubin"]) if target.startswith("sm_") else built.asm["amdgcn"].splitlines()
     registers, spilled = _resources(built.asm, target)
     loop = LOOPS.get(name)
@@ -93,7 +103,7 @@ def compile_for(name: str, kernel: Compiled, target: str) -> Code:
     return Code(registers, spilled, len(instructions), per_element)
 
 
-def _build(kernel: Compiled, target: str) -> Any:
+def _build(kernel: Compiled, target: str, large: bool) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
     from triton.compiler import compile as build
@@ -102,12 +112,16 @@ def _build(kernel: Compiled, target: str) -> Any:
     names = kernel.function.arg_names
     types = {name: kernel.types.get(name, "constexpr") for name in names}
     # As at a launch where rows are aligned: `layout.aligned` and torch's allocator see to it.
-    aligned = [name for name in names if types[name].startswith("*") or name == "k"]
+    pointers = [name for name in names if types[name].startswith("*")]
+    attributes = {name: [["tt.divisibility", 16]] for name in (*pointers, *({"k"} & {*names}))}
+    if TARGETS[target][0] == "hip" and not large:
+        for name in pointers:
+            attributes[name].append(["tt.pointer_range", 32])
     source = ASTSource(
         fn=kernel.function,
         signature=types,
         constexprs={(names.index(name),): value for name, value in kernel.constants.items()},
-        attrs={(names.index(name),): [["tt.divisibility", 16]] for name in aligned},
+        attrs={(names.index(name),): values for name, values in attributes.items()},
     )
     return build(source, target=GPUTarget(*TARGETS[target]), options={"num_warps": kernel.warps})
 

@@ -12,7 +12,7 @@ import torch
 from benchmarks.graphs import graph_like, trained
 from benchmarks.pykeen_side import PyKeen
 from benchmarks.settings import Settings, say
-from benchmarks.timing import PeakMemory
+from benchmarks.timing import DeviceMemory, PeakMemory
 from transher.evaluation.ranking import rank
 from transher.graph.graph import SIDES, Graph
 from transher.models.embeddings import Embeddings
@@ -29,20 +29,16 @@ def measure(settings: Settings) -> dict[str, Any]:
         if settings.quick
         else [("fb15k-237", 1500, 75, 1500, None, 32), ("db100k", 500, 45, 1500, 5000, 0)]
     )
-    for name, k, seconds, steps, count, beside in plans:
+    for name, k, seconds, steps, count, others in plans:
         if settings.left < 30 and result["rows"]:
             say(f"{name}: no time left")
             break
         graph, title = graph_like(name)
         trainer, done = trained(graph, k, min(seconds, settings.left / 4), steps)
         row: dict[str, Any] = {"graph": title, "k": k, "weights": f"trained for {done} steps"}
-        row |= _ours(trainer.scorer, graph, count, settings)
+        row |= ours(trainer.scorer, graph, count, settings, PeakMemory())
         del trainer
-        if beside:
-            row["pykeen"] = _pykeen(graph, k, beside, settings)
-            if "seconds" in row["pykeen"]:
-                row["faster"] = row["pykeen"]["seconds_per_triple"] / row["seconds_per_triple"]
-        result["rows"].append(row)
+        result["rows"].append(row | beside(row, graph, others, settings, torch.device("cpu"), PYKEEN_BATCH))
         settings.record(result)
     if settings.run is not None:
         result["rows"].append(_finished_run(settings.run, settings))
@@ -57,10 +53,12 @@ def _finished_run(folder: Path, settings: Settings) -> dict[str, Any]:
         "k": recipe.model.k,
         "weights": f"trained for {recipe.training.steps} steps",
     }
-    return row | _ours(scorer, run.graph, 1000 if settings.quick else None, settings)
+    return row | ours(scorer, run.graph, 1000 if settings.quick else None, settings, PeakMemory())
 
 
-def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Settings) -> dict[str, Any]:
+def ours(
+    scorer: Embeddings, graph: Graph, count: int | None, settings: Settings, memory: PeakMemory | DeviceMemory
+) -> dict[str, Any]:
     """Rank the test triples, or `count` of them, and fewer if the time that is left asks for it."""
     start = time.perf_counter()
     known = graph.known
@@ -74,7 +72,7 @@ def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Setting
     per_triple = (time.perf_counter() - start) / len(trial)
     wanted = min(count or len(order), max(500, int(settings.left / 3 / per_triple)), len(order))
     chosen = np.sort(order[:wanted])
-    with PeakMemory() as memory:
+    with memory:
         start = time.perf_counter()
         ranks = rank(scorer, graph.test[chosen], known)
         seconds = time.perf_counter() - start
@@ -94,10 +92,22 @@ def _ours(scorer: Embeddings, graph: Graph, count: int | None, settings: Setting
     }
 
 
-def _pykeen(graph: Graph, k: int, count: int, settings: Settings) -> dict[str, Any]:
-    """PyKEEN's evaluator on a sample of test triples, twice, if there is time for it."""
+def beside(
+    row: dict[str, Any], graph: Graph, count: int, settings: Settings, device: torch.device, batch: int
+) -> dict[str, Any]:
+    """PyKEEN's evaluator on a sample of test triples, if any, and how many times our row is faster."""
+    if not count:
+        return {}
+    theirs = _pykeen(graph, row["k"], count, settings, device, batch)
+    if "seconds" not in theirs:
+        return {"pykeen": theirs}
+    return {"pykeen": theirs, "faster": theirs["seconds_per_triple"] / row["seconds_per_triple"]}
+
+
+def _pykeen(graph: Graph, k: int, count: int, settings: Settings, device: torch.device, batch: int) -> dict[str, Any]:
+    """Twice, if there is time for it."""
     try:
-        evaluate = PyKeen(graph, k, torch.device("cpu")).ranking(count, PYKEEN_BATCH)
+        evaluate = PyKeen(graph, k, device).ranking(count, batch)
         times: list[float] = []
         for _ in range(2):
             if times and times[0] > settings.left - 30:
@@ -110,7 +120,7 @@ def _pykeen(graph: Graph, k: int, count: int, settings: Settings) -> dict[str, A
     say(f"PyKEEN: {count} triples in {min(times):.1f} s")
     return {
         "triples": count,
-        "batch": PYKEEN_BATCH,
+        "batch": batch,
         "seconds": min(times),
         "seconds_per_triple": min(times) / count,
         "runs": len(times),

@@ -28,14 +28,16 @@ KERNEL_TITLES = {
 
 
 def read_results(folder: Path) -> Results:
-    """The parts of benchmarks.json, and growth.json, thinning.json and gpu-code.json as one more part each."""
+    """The parts of benchmarks.json; growth.json, thinning.json and gpu-code.json as one more part each; and as `gpu` a
+    list of what was measured on GPUs, each with the parts of its own."""
     results: Results = {}
     if (path := folder / "benchmarks.json").is_file():
         results |= json.loads(path.read_text("utf-8"))
     for name in ("growth", "thinning", "gpu-code"):
         if (path := folder / f"{name}.json").is_file():
             results[name] = json.loads(path.read_text("utf-8"))
-    return results
+    measured = [path for path in sorted(folder.glob("gpu-*.json")) if path.stem != "gpu-code"]
+    return results | ({"gpu": [json.loads(path.read_text("utf-8")) for path in measured]} if measured else {})
 
 
 def render(name: str, results: Results) -> str:
@@ -43,7 +45,7 @@ def render(name: str, results: Results) -> str:
     part, renderer = TABLES[name]
     if part not in results or "failed" in results[part]:
         return "Not measured yet.\n"
-    return renderer(results) + "\n\n" + _source(results[part], part) + "\n"
+    return renderer(results) + ("" if part == "gpu" else "\n\n" + _source(results[part], part)) + "\n"
 
 
 def rewrite(path: Path, results: Results) -> bool:
@@ -318,6 +320,39 @@ def roofline_table(results: Results) -> str:
     return _markdown(["ms on paper", "forward", "queries", "candidates", "together"], rows)
 
 
+def gpu_peak_table(results: Results) -> str:
+    peak = results["peak"]
+    rows = [
+        [title, str(peak["operations"][way]), f"{peak['elements_per_second'][way] / 1e9:,.0f}",
+         f"{peak['share_of_multiply_add'][way]:.0%}"]
+        for way, title in (("forward", "forward"), ("backward", "backward"))
+    ]  # fmt: skip
+    headers = ["kernel", "operations", "G elements/s", "share of a matrix product's multiply-adds"]
+    return _markdown(headers, rows) + (
+        f"\n\nA product of float32 matrices does {peak['multiply_adds_per_second'] / 1e12:.1f} T multiply-adds per "
+        f"second. Memory is read at {peak['read_bytes_per_second'] / 1e9:,.0f} GB/s and copied at "
+        f"{peak['copy_bytes_per_second'] / 1e9:,.0f} GB/s."
+    )
+
+
+def gpu_table(results: Results) -> str:
+    """All parts of every GPU, with what made each and when."""
+    texts = []
+    for found in results["gpu"]:
+        texts.append(f"**{found['gpu']}**, Triton {found['triton']}:")
+        for part, renderer in GPU_PARTS:
+            if part in found:
+                texts += [renderer(found), _source(found[part], "gpu")]
+    return "\n\n".join(texts)
+
+
+GPU_PARTS: tuple[tuple[str, Callable[[Results], str]], ...] = (
+    ("step", step_table),
+    ("step", kernel_table),
+    ("peak", gpu_peak_table),
+    ("ranking", ranking_table),
+    ("top", top_table),
+)
 TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "aims": ("step", aims_table),
     "step": ("step", step_table),
@@ -328,6 +363,7 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
     "loading": ("loading", loading_table),
     "growth": ("growth", growth_table),
     "thinning": ("thinning", thinning_table),
+    "gpu": ("gpu", gpu_table),
     "gpu-code": ("gpu-code", gpu_code_table),
     "roofline": ("gpu-code", roofline_table),
 }
@@ -336,7 +372,12 @@ TABLES: dict[str, tuple[str, Callable[[Results], str]]] = {
 def _source(found: dict[str, Any], part: str) -> str:
     measured, machine = found["measured"], found["measured"]["machine"]
     triton = f", Triton {found['triton']}" if "triton" in found else ""
-    commands = {"growth": "make growth", "thinning": "make thinning", "gpu-code": "python -m benchmarks.gpu --compile"}
+    commands = {
+        "growth": "make growth",
+        "thinning": "make thinning",
+        "gpu": "make bench-gpu",
+        "gpu-code": "python -m benchmarks.gpu --compile",
+    }
     command = commands.get(part, "make bench")
     return (
         f"`{command}`, {measured['date']}, commit {measured['commit']}: {machine['processor']}, {machine['cores']} "

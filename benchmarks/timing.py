@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import psutil
+import torch
 
 from benchmarks.settings import Settings, say
 
@@ -132,6 +133,25 @@ class PeakMemory:
         self.most = max(self.most, self._process.memory_info().rss)
         self._ended.set()
         self._watcher.join()
+
+    @property
+    def above(self) -> int:
+        return self.most - self.before
+
+
+class DeviceMemory:
+    """As PeakMemory, of the tensors on a GPU."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device, self.before, self.most = device, 0, 0
+
+    def __enter__(self) -> DeviceMemory:
+        self.before = self.most = torch.cuda.memory_allocated(self.device)
+        torch.cuda.reset_peak_memory_stats(self.device)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.most = torch.cuda.max_memory_allocated(self.device)
 
     @property
     def above(self) -> int:

@@ -28,18 +28,21 @@ def measure(settings: Settings) -> dict[str, Any]:
     sides["read"] = lambda: native.loaded().read_all(native.threads(), table.view(-1))
     faiss_sides, agrees = _faiss(table, scorers["transe"], anchors, relations)
     times = in_turns(sides | faiss_sides, settings, settings.left, rounds=4)
-    return settings.record(
-        {
-            "entities": entities,
-            "k": k,
-            "top": TOP,
-            "many": MANY,
-            "table_bytes": table.nbytes,
-            "weights": "random",
-            "sides": times,
-            "same_answers_as_faiss": agrees,
-        }
-    )
+    return settings.record(result(entities, k, times, agrees))
+
+
+def result(entities: int, k: int, times: dict[str, Any], agrees: bool | None) -> dict[str, Any]:
+    """What was measured. `agrees`: whether the answers are those of faiss, if it was asked."""
+    return {
+        "entities": entities,
+        "k": k,
+        "top": TOP,
+        "many": MANY,
+        "table_bytes": 4 * entities * k,
+        "weights": "random",
+        "sides": times,
+        "same_answers_as_faiss": agrees,
+    }
 
 
 def queries(entities: int, k: int) -> tuple[Tensor, Tensor, Tensor, dict[str, Embeddings]]:

@@ -111,9 +111,10 @@ def place(device: torch.device, needed: int, free: int | None = None) -> Place:
 
 
 def free_bytes(device: torch.device) -> int:
-    """Free memory of a GPU."""
+    """Free memory of a GPU, with what torch keeps of an earlier training for the next one."""
     if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + kept
     return torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory()
 
 

@@ -13,9 +13,14 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("target", ["sm_80", "sm_86", "sm_90", "gfx942", "gfx1100"])
+TARGETS = ["sm_80", "sm_86", "sm_90", "gfx942", "gfx1100"]
+
+
+@pytest.mark.parametrize(
+    ("target", "large"), [*((target, False) for target in TARGETS), ("gfx942", True), ("gfx1100", True)]
+)
 def test_kernels_compile_without_spills_and_to_few_instructions(
-    target: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    target: str, large: bool, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from benchmarks.gpu_code import LOOPS, compile_for, kernels
 
@@ -23,7 +28,7 @@ def test_kernels_compile_without_spills_and_to_few_instructions(
     found = kernels()
     assert found.keys() >= LOOPS.keys()
     for name, kernel in found.items():
-        code = compile_for(name, kernel, target)
+        code = compile_for(name, kernel, target, large)
         assert not code.spilled_bytes, name
         if name in LOOPS:
             assert code.per_element is not None

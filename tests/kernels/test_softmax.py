@@ -52,8 +52,9 @@ def test_bfloat16_products_are_close() -> None:
         assert (mine - theirs.float()).norm() < 0.02 * theirs.norm()
 
 
-@pytest.mark.parametrize("held", [1, 40, 100, 1000])
-def test_no_more_scores_are_held_than_the_budget_or_those_of_one_query(held: int) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+@pytest.mark.parametrize("held", [1, 40, 100, 1000, 5000])
+def test_no_more_scores_are_held_than_the_budget_or_those_of_one_query(held: int, precision: softmax.Precision) -> None:
     sizes = []
 
     class Watched(softmax.Room):
@@ -62,8 +63,41 @@ def test_no_more_scores_are_held_than_the_budget_or_those_of_one_query(held: int
                 sizes.append(rows * columns)
             return super().empty(name, rows, columns, like, dtype)
 
-    softmax_gradients(*example(20, 50, 0), held=held, room=Watched())
+    softmax_gradients(*example(200, 50, 0), precision=precision, held=held, room=Watched())
     assert 0 < max(sizes) <= max(held, 50)
+
+
+@pytest.mark.parametrize("held", [200, 5000, 1 << 20])
+def test_products_of_bfloat16_have_one_shape_for_every_number_of_queries_that_is_about_as_large(held: int) -> None:
+    found = set()
+    for queries in (65, 90, 127, 128):
+
+        class Watched(softmax.Room):
+            def empty(self, name: str, rows: int, columns: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+                if name == "narrow":
+                    found.add(rows)
+                return super().empty(name, rows, columns, like, dtype)
+
+        case, room = example(queries, 50, queries), Watched()
+        small = softmax_gradients(*case, precision="bfloat16", held=held, room=room)
+        assert (small.query - softmax_gradients(*case).query).norm() < 0.02 * small.query.norm()
+    assert found <= {4, 64, 128}
+
+
+def test_a_gpu_multiplies_as_the_precision_says_and_adds_up_in_float32() -> None:
+    gpu, matmul = torch.device("cuda"), torch.backends.cuda.matmul
+
+    def settings() -> tuple[str, bool]:
+        return torch.get_float32_matmul_precision(), bool(matmul.allow_bf16_reduced_precision_reduction)
+
+    before = settings()
+    expected: dict[softmax.Precision, str] = {"float32": "highest", "tf32": "high", "bfloat16": "highest"}
+    for precision, digits in expected.items():
+        with softmax._multiplying(gpu, precision):
+            assert settings() == (digits, False)
+        assert settings() == before
+    with softmax._multiplying(torch.device("cpu"), "tf32"):
+        assert settings() == before
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])

@@ -198,6 +198,15 @@ def test_adam_on_rows_is_adam(backend: str, k: int) -> None:
     assert close(weight, dense.detach())
 
 
+def test_the_first_moments_of_adam_are_exact(backend: str) -> None:
+    """1 − β is taken before it is rounded: from a β of float32 it would be wrong in the fifth digit."""
+    weight, m, v = torch.zeros(3, 3, 40)
+    gradient = torch.randn(3, 40)
+    kernels.adam_rows(weight, m, v, torch.arange(3), gradient, ADAM)
+    torch.testing.assert_close(m.double(), 0.1 * gradient.double(), rtol=1e-6, atol=0.0)
+    torch.testing.assert_close(v.double(), 0.001 * gradient.double().square(), rtol=1e-6, atol=0.0)
+
+
 def test_adam_leaves_other_rows_alone_and_refuses_ids_beyond_the_table(backend: str) -> None:
     weight = torch.ones(5, 3)
     m, v = torch.zeros(5, 3), torch.zeros(5, 3)

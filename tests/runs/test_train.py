@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import shutil
+import weakref
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +13,9 @@ import transher
 from transher.errors import UsageError
 from transher.files import alone, writing
 from transher.graph.graph import Graph
+from transher.runs import train as train_module
 from transher.training.recipe import Recipe
+from transher.training.trainer import Trainer
 
 
 def test_training_never_writes_over_what_is_there(ring: Graph, tmp_path: Path) -> None:
@@ -19,6 +23,32 @@ def test_training_never_writes_over_what_is_there(ring: Graph, tmp_path: Path) -
     with pytest.raises(UsageError, match="already there and not empty"):
         transher.train(ring, tmp_path, recipe=QUICK)
     assert [path.name for path in tmp_path.iterdir()] == ["precious.txt"]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_a_trainings_tables_are_gone_before_its_best_weights_come(
+    ring: Graph, resumed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables: list[weakref.ref[Any]] = []
+    run, conclude = Trainer.run, train_module.conclude
+
+    def noted(self: Trainer, *arguments: Any) -> None:
+        tables.append(weakref.ref(self.entities))
+        run(self, *arguments)
+
+    def alone(*arguments: Any, **more: Any) -> None:
+        assert [table() for table in tables] == [None]
+        conclude(*arguments, **more)
+
+    monkeypatch.setattr(Trainer, "run", noted)
+    monkeypatch.setattr(train_module, "conclude", alone)
+    settings = {"training.steps": 2, "model.k": 4}
+    if resumed:
+        train_module.begin(tmp_path / "run", ring, Recipe().with_settings(settings))
+        transher.resume(tmp_path / "run")
+    else:
+        transher.train(ring, tmp_path / "run", recipe=Recipe().with_settings(settings))
+    assert tables
 
 
 def test_a_finished_run_is_not_resumed(run: transher.Run) -> None:

@@ -68,6 +68,32 @@ def test_tables_lie_on_the_gpu_if_they_fit_with_their_optimiser(monkeypatch: pyt
     assert devices.place(CPU, GIGABYTE).home == CPU
 
 
+def test_what_torch_keeps_of_an_earlier_training_is_free_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2 * GIGABYTE, 24 * GIGABYTE))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 9 * GIGABYTE)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: GIGABYTE)
+    assert devices.free_bytes(torch.device("cuda")) == 10 * GIGABYTE
+
+
+def test_what_a_softmax_over_all_entities_takes_is_left_free(
+    ring: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient of every entity, and with bfloat16 two copies of half the size."""
+    needed: list[int] = []
+
+    def note(device: torch.device, size: int) -> devices.Place:
+        needed.append(size)
+        return devices.Place(device, device, "")
+
+    monkeypatch.setattr(devices, "place", note)
+    for precision in ("float32", "bfloat16"):
+        chosen = ["model.name=complex", *SMALL, *_EVERYONE, f"training.precision={precision}"]
+        own = Trainer(ring, Recipe().with_settings(chosen), tmp_path)
+        tables = sum(table.weight.nbytes + table.state["m"].nbytes * 2 for table in (own.entities, own.relations))
+        copies = 1 if precision == "float32" else 2
+        assert needed[-1] == tables + copies * own.entities.weight.nbytes
+
+
 @pytest.mark.parametrize("optimiser", TABLES)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_whole_step_runs_on_a_device_without_data(ring: Graph, name: str, optimiser: str) -> None:
@@ -182,8 +208,9 @@ _EVERYONE = ["training.negatives=all", "training.loss=cross-entropy", "training.
         ["training.n3=0.01"],
         ["training.pools=each", "training.averaging=0.2"],
         [*_EVERYONE, "training.relation_prediction=0.5"],
+        [*_EVERYONE, "training.relation_prediction=0.5", "training.precision=bfloat16"],
     ],
-    ids=["one pool", "their own", "all entities"],
+    ids=["one pool", "their own", "all entities", "all entities, bfloat16"],
 )
 @pytest.mark.parametrize("home", [THERE, CPU], ids=["on the device", "in the computer's memory"])
 @pytest.mark.parametrize("name", MODELS)

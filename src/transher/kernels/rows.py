@@ -13,8 +13,9 @@ from transher.kernels.choice import back_end_of, chosen_for
 from transher.kernels.known import Known
 from transher.kernels.reference import Adam
 
-# Numbers of a table that stay in the processor's cache while an optimiser passes over them several times: 512 KB.
-_CACHED = 1 << 17
+# Numbers of a table that an optimiser passes over several times: on the CPU they stay in the processor's cache, 512 KB;
+# on a GPU they are many enough to keep it busy, 64 MB.
+_CACHED, _HELD = 1 << 17, 1 << 24
 _SPARSE = 1 << 13  # ids of a table per id of a batch, beyond which sorting those of the batch is faster
 
 
@@ -57,7 +58,7 @@ def take_rows(rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def sum_by(values: Tensor, ids: Tensor, count: int) -> Tensor:
-    """values (n,), ids: int64 (n,), 0 … count − 1 → the sum of the values of each id (count,), in their order."""
+    """values (n,), ids: int64 (n,), 0 … count − 1 → the sum of the values of each id (count,), in a fixed order."""
     total = values.new_zeros(count)
     if gpu.module is None or chosen_for(values) is not gpu.module:
         return total.index_add_(0, ids, values)
@@ -92,7 +93,7 @@ def adagrad_rows(
         step = gradient / total.index_select(0, ids).sqrt_().add_(epsilon)
         weight.index_add_(0, ids, step, alpha=-lr)
         return
-    size = max(1, _CACHED // max(1, weight.shape[1]))
+    size = max(1, (_CACHED if weight.device.type == "cpu" else _HELD) // max(1, weight.shape[1]))
     for rows in zip(weight.split(size), total.split(size), gradient.split(size), strict=True):
         part, squares, slope = rows
         squares.addcmul_(slope, slope)

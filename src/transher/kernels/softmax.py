@@ -13,8 +13,9 @@ from torch import Tensor
 SCORES_HELD = 1 << 24
 
 
-# oneDNN compiles a product of bfloat16 anew for every shape, which takes longer than the product itself.
-_ROWS = 64  # whose multiples are the only numbers of queries that it meets
+# oneDNN compiles a product of bfloat16 anew for every shape, which takes longer than the product itself. The numbers of
+# queries that it meets are multiples of this many or, where fewer are held at a time, always as many as these.
+_ROWS = 64
 
 Precision = Literal["float32", "tf32", "bfloat16"]
 
@@ -42,14 +43,20 @@ class Room:
 
 @contextmanager
 def _multiplying(device: torch.device, precision: Precision) -> Iterator[None]:
-    """On GPUs, products of float32 within take the digits of tf32 if that is the precision, and all of them if not."""
-    before = torch.get_float32_matmul_precision()
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    """On GPUs, products of float32 within take the digits of tf32 if that is the precision, and all of them if not; and
+    those of bfloat16 add up in float32, also where a GPU shares a long sum among its processors."""
+    if device.type != "cuda":
+        yield
+        return
+    matmul = torch.backends.cuda.matmul
+    before = torch.get_float32_matmul_precision(), matmul.allow_bf16_reduced_precision_reduction
+    torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
+    matmul.allow_bf16_reduced_precision_reduction = False
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        torch.set_float32_matmul_precision(before[0])
+        matmul.allow_bf16_reduced_precision_reduction = before[1]
 
 
 @torch.no_grad()
@@ -83,13 +90,15 @@ def softmax_gradients(
     d_query, d_candidates = torch.empty_like(query), room.empty("gradient", count, width, query, query.dtype)
     if not len(query):
         d_candidates.zero_()
-    size = max(1, min(len(query), held // max(1, count)))
+    size = max(1, held // max(1, count))
+    multiple = min(_ROWS, size) if half else 1
+    size -= size % multiple
     with _multiplying(query.device, precision):
         for first in range(0, len(query), size):
             part = slice(first, min(first + size, len(query)))
             own = slice(int(offsets[first]), int(offsets[part.stop]))
             asked, share = query[part], weights[own]
-            rows = -(-len(asked) // _ROWS) * _ROWS if half else len(asked)
+            rows = -(-len(asked) // multiple) * multiple
             narrow = room.empty("narrow", rows, count, query, kind)
             torch.mm(_padded(asked, rows, kind, room), table.T, out=narrow)
             shares = narrow

@@ -89,20 +89,20 @@ def train(
         run = train(x, folder, later=later, sharded=sharded, watcher=watcher, **given)
         return replace(run, _temporary=temporary)
     folder = Path(out)
-    trainer: Trainer | None = None
+    begun: list[Trainer | None] = []
 
     def begin_here() -> None:
-        nonlocal trainer
         if launched() and (folder / RECIPE_FILE).is_file():
             return  # begun before a restart
         refuse_to_overwrite(folder)  # before a large graph is read
         graph = graph_from(x)
         chosen = recipe_from(graph, model, settings, recipe, minutes, alone=not launched())
-        trainer = begin(folder, graph, chosen, later, workers=workers.count, sharded=sharded)
+        begun.append(begin(folder, graph, chosen, later, workers=workers.count, sharded=sharded))
 
     with together() as workers:
         first_does(workers, begin_here)
-        return train_to_end(folder, trainer, watcher)
+        # Handed over, not kept: its tables go before the best weights come.
+        return train_to_end(folder, begun.pop() if begun else None, watcher)
 
 
 def begin(

@@ -13,11 +13,21 @@ import torch
 from torch import Tensor
 
 from transher import kernels
+from transher.models.model import Model
 from transher.training.queries import QueryBatch
+from transher.training.settings import TrainingSettings
 from transher.training.step import Gradients, Step
 
 # Numbers of the rows of some triples, and of their scores with all relations: 16 MB each.
 _HELD = 1 << 22
+
+
+def step_bytes(model: Model, entities: int, settings: TrainingSettings) -> int:
+    """What a step takes besides the tables that grows with the number of entities: the gradient of every row; where
+    entities are seen in another way, their rows as seen and a second gradient; and in bfloat16 a copy of all that is
+    multiplied, and a product."""
+    seen = type(model).entities is not Model.entities
+    return entities * model.entity_width * (4 + 8 * seen + 4 * (settings.precision == "bfloat16"))
 
 
 class _Rows(NamedTuple):

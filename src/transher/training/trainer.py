@@ -39,7 +39,7 @@ from transher.training.history import History
 from transher.training.queries import QueryBatches
 from transher.training.recipe import Recipe
 from transher.training.schedule import DROPS, drop_is_due, learning_rate
-from transher.training.softmax import SoftmaxStep
+from transher.training.softmax import SoftmaxStep, step_bytes
 from transher.training.step import Step, TrainingStep
 from transher.training.stopping import stops_on_signals
 from transher.training.table import TABLES
@@ -78,7 +78,10 @@ class Trainer:
             if settings.unit_entities:
                 kernels.unit_rows(entities, torch.arange(len(entities)))
         kind, averaged = TABLES[settings.optimizer], settings.averaging > 0
-        self.place = devices.place(device, table_bytes(self.model, len(entities), len(relations), recipe))
+        needed = table_bytes(self.model, len(entities), len(relations), recipe)
+        if all_entities:
+            needed += step_bytes(self.model, len(entities), settings)
+        self.place = devices.place(device, needed)
         home = self.place.home
         self.entities = kind(entities.to(home), averaged, settings.unit_entities, device)
         self.relations = kind(relations.to(home), averaged, device=device)

@@ -9,16 +9,29 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 VECTOR = 16  # Triton reads four numbers at once where rows begin at multiples of this many
+INTERLEAVED = 128  # numbers of one table, and then of the other, where two tables are interleaved
 _BEYOND = 256  # numbers that a kernel may read beyond the end, to throw them away: that costs less than to ask
 
 
 def packed(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
     """Parts (n, k) → (blocks, k, parts, block), padded with zeros to whole blocks and to a multiple of `step`
     coordinates: one coordinate of a block's rows lies in one piece."""
+    return _in_blocks(parts, block, step).permute(0, 3, 2, 1).contiguous()
+
+
+def packed_by_fours(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
+    """As `packed`, with four coordinates of a row side by side, to be read at once: (blocks, k / 4, parts, block, 4).
+    `step` is a multiple of four."""
+    fours: Tensor = _in_blocks(parts, block, step).unflatten(3, (-1, 4))
+    return fours.permute(0, 3, 2, 1, 4).contiguous()
+
+
+def _in_blocks(parts: tuple[Tensor, ...], block: int, step: int) -> Tensor:
+    """(blocks, block, parts, k), padded."""
     n, k = parts[0].shape
     whole: Tensor = pad(torch.stack(parts, 1), (0, -k % step, 0, 0, 0, -n % block))
     blocks: Tensor = whole.unflatten(0, (-1, block))
-    return blocks.permute(0, 3, 2, 1).contiguous()
+    return blocks
 
 
 def aligned(rows: Tensor, columns: int = VECTOR) -> Tensor:
@@ -30,6 +43,13 @@ def aligned(rows: Tensor, columns: int = VECTOR) -> Tensor:
     copy = room[: n * width].view(n, width)
     copy[:, :k] = rows
     return copy
+
+
+def interleaved(first: Tensor, second: Tensor) -> Tensor:
+    """Two tables (n, k) as one `aligned` table, in which 128 columns of the one are followed by those of the other: one
+    address serves both."""
+    parts = torch.stack([pad(part, (0, -part.shape[1] % INTERLEAVED)) for part in (first, second)], 1)
+    return aligned(parts.unflatten(2, (-1, INTERLEAVED)).transpose(1, 2).flatten(1))
 
 
 def roomy(numbers: Tensor) -> Tensor:

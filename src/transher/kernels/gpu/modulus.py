@@ -12,8 +12,18 @@ import triton.language as tl
 from torch import Tensor
 
 from transher.kernels.gpu.compiled import Compiled
-from transher.kernels.gpu.layout import VECTOR, Occurrences, aligned, begins, packed, refuse_misfits, roomy
+from transher.kernels.gpu.layout import (
+    VECTOR,
+    Occurrences,
+    aligned,
+    begins,
+    packed,
+    packed_by_fours,
+    refuse_misfits,
+    roomy,
+)
 from transher.kernels.gpu.rows import sum_rows
+from transher.kernels.gpu.scaled_l1 import add_in_order, places
 from transher.kernels.interface import Tensors
 from transher.kernels.pools import run_length
 
@@ -25,7 +35,6 @@ __all__ = [
 ]
 
 QUERIES, CANDIDATES, STEP = 64, 32, 16  # as in `scaled_l1`
-_VECTOR = tl.constexpr(VECTOR)
 _TINY = tl.constexpr(1.1754943508222875e-38)  # below it, a squared modulus counts as zero, where any direction is right
 
 
@@ -57,17 +66,18 @@ def _cross(q, e, out, B, N, k, QUERIES: tl.constexpr, CANDIDATES: tl.constexpr, 
 
 @triton.jit
 def _pairs(qe, out, B, k, QUERIES: tl.constexpr, STEP: tl.constexpr):
-    """Packed (k, 4, QUERIES): real and imaginary parts of q, then of e → distances (B,)."""
+    """Real and imaginary parts of q, then of e, packed by fours (k / 4, 4, QUERIES, 4) → distances (B,)."""
     block = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, QUERIES)
-    qe += block * k * 4 * QUERIES + lanes
+    qe += block * k * 4 * QUERIES + (4 * lanes[:, None] + tl.arange(0, 4)[None, :])
     total = tl.zeros([QUERIES], tl.float32)
     for _ in range(0, k, STEP):
         run = tl.zeros([QUERIES], tl.float32)
-        for i in tl.static_range(STEP):
+        for i in tl.static_range(0, STEP, 4):
             part = qe + i * 4 * QUERIES
-            real = tl.load(part) - tl.load(part + 2 * QUERIES)
-            run += modulus(real, tl.load(part + QUERIES) - tl.load(part + 3 * QUERIES))
+            real = tl.load(part) - tl.load(part + 8 * QUERIES)
+            imaginary = tl.load(part + 4 * QUERIES) - tl.load(part + 12 * QUERIES)
+            run = add_in_order(run, modulus(real, imaginary), QUERIES)
         total += run
         qe += STEP * 4 * QUERIES
     b = block * QUERIES + lanes
@@ -138,7 +148,7 @@ def _listed_gradients(own, others, at, g, starts, out, k, ROWS: tl.constexpr, CO
     g += first + p
     others += i
     for _ in range(count // ROWS):  # unmasked, as in `scaled_l1`
-        rows = others[None, :] + _VECTOR * tl.load(at).to(tl.int64)[:, None]
+        rows = others[None, :] + places(tl.load(at))[:, None]
         real, imaginary = own_real - tl.load(rows), own_imaginary - tl.load(rows + k)
         pull = _pull(tl.load(g)[:, None], real, imaginary)
         sum_real = tl.fma(pull, real, sum_real)
@@ -146,7 +156,7 @@ def _listed_gradients(own, others, at, g, starts, out, k, ROWS: tl.constexpr, CO
         at += ROWS
         g += ROWS
     left = p < count % ROWS
-    rows = others[None, :] + _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None]
+    rows = others[None, :] + places(tl.load(at, mask=left, other=0))[:, None]
     real = own_real - tl.load(rows, mask=left[:, None], other=0.0)
     imaginary = own_imaginary - tl.load(rows + k, mask=left[:, None], other=0.0)
     pull = _pull(tl.load(g, mask=left, other=0.0)[:, None], real, imaginary)
@@ -160,7 +170,7 @@ _FLOATS = dict.fromkeys(("q", "e", "qe", "own", "others", "g", "out"), "*fp32")
 _TYPES = _FLOATS | dict.fromkeys(("ids", "starts"), "*i64") | {"at": "*i32"} | dict.fromkeys(("B", "N", "k"), "i32")
 
 CROSS = Compiled(_cross, _TYPES, {"QUERIES": QUERIES, "CANDIDATES": CANDIDATES, "STEP": STEP}, 2)
-PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
+PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 1)
 GRADIENTS = Compiled(_gradients, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
 LISTED = Compiled(_listed, _TYPES, {"ROWS": 16, "COLUMNS": 64}, 4)
 LISTED_GRADIENTS = Compiled(_listed_gradients, _TYPES, {"ROWS": 8, "COLUMNS": 128}, 2)
@@ -245,8 +255,8 @@ def _halves_aligned(rows: Tensor, columns: int = VECTOR) -> Tensor:
 def complex_modulus_pairs(threads: int, query: Tensors, e: Tensor, ids: None, out: Tensor) -> None:
     """As in `interface`."""
     refuse_misfits(*query, e)
-    qe = packed((*query[0].chunk(2, 1), *e.chunk(2, 1)), QUERIES, STEP)
-    PAIRS((PAIRS.blocks(len(out), "QUERIES"),), qe, out, len(out), qe.shape[1])
+    qe = packed_by_fours((*query[0].chunk(2, 1), *e.chunk(2, 1)), QUERIES, STEP)
+    PAIRS((PAIRS.blocks(len(out), "QUERIES"),), qe, out, len(out), 4 * qe.shape[1])
 
 
 def complex_modulus_pairs_backward(

@@ -58,16 +58,17 @@ def _uncount(
         place = first + tl.arange(0, ROWS)
         row = tl.load(known + place, mask=place < last, other=-1).to(tl.int64) - first_id
         here = (place < last) & (row >= 0) & (row < N)
-        total = tl.zeros([ROWS], tl.float32)
-        for column in range(0, k, STEP):
-            run = tl.zeros([ROWS], tl.float32)
-            for i in range(STEP):
-                x = tl.load(e + row * k + column + i, mask=here, other=0.0)
-                own, scale = tl.load(q + b * k + column + i), tl.load(s + b * k + column + i)
-                run += tl.abs(tl.fma(-scale, x, own))
-            total += run
-        nearer += ((total < limit) & here).to(tl.int64)
-        same += ((total == limit) & here).to(tl.int64)
+        if tl.sum(here.to(tl.int32), 0) > 0:  # most lie in other chunks
+            total = tl.zeros([ROWS], tl.float32)
+            for column in range(0, k, STEP):
+                run = tl.zeros([ROWS], tl.float32)
+                for i in range(STEP):
+                    x = tl.load(e + row * k + column + i, mask=here, other=0.0)
+                    own, scale = tl.load(q + b * k + column + i), tl.load(s + b * k + column + i)
+                    run += tl.abs(tl.fma(-scale, x, own))
+                total += run
+            nearer += ((total < limit) & here).to(tl.int64)
+            same += ((total == limit) & here).to(tl.int64)
     tl.store(better + b, tl.load(better + b) - tl.sum(nearer, 0))
     tl.store(tied + b, tl.load(tied + b) - tl.sum(same, 0))
 

@@ -22,25 +22,30 @@ def _gather(table, ids, out, k, COLUMNS: tl.constexpr):
 
 
 @triton.jit
-def _sums(rows, places, starts, out, k, COLUMNS: tl.constexpr):
-    """out (U, k): of each of U, the sum of the rows (n, k) at its places, in order."""
+def _sums(rows, places, starts, out, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """out (U, k): of each of U, the sum of the rows (n, k) at its places, in a fixed order. Several rows at a time: one
+    by one, each would wait for the one before it, and some relations have hundreds in a batch."""
     u = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    total = tl.zeros([COLUMNS], tl.float32)
-    for place in range(tl.load(starts + u), tl.load(starts + u + 1)):
-        total += tl.load(rows + tl.load(places + place) * k + i, mask=i < k, other=0.0)
-    tl.store(out + u * k + i, total, mask=i < k)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    last = tl.load(starts + u + 1)
+    for first in range(tl.load(starts + u), last, ROWS):
+        place = first + tl.arange(0, ROWS)
+        row = rows + tl.load(places + place, mask=place < last, other=0) * k
+        total += tl.load(row[:, None] + i[None, :], mask=(place < last)[:, None] & (i < k)[None, :], other=0.0)
+    tl.store(out + u * k + i, tl.sum(total, 0), mask=i < k)
 
 
 @triton.jit
-def _adam(weight, m, v, ids, g, rate, beta1, beta2, epsilon, correction, k, COLUMNS: tl.constexpr):
-    """One step of Adam on the rows ids of weight, m and v; g: (U, k)."""
+def _adam(weight, m, v, ids, g, rate, beta1, beta2, rest1, rest2, epsilon, correction, k, COLUMNS: tl.constexpr):
+    """One step of Adam on the rows ids of weight, m and v; g: (U, k). rest is 1 − β, which float32 cannot take from a
+    β so close to 1."""
     u = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     at = tl.load(ids + u).to(tl.int64) * k + i
     slope = tl.load(g + u * k + i, mask=i < k, other=0.0)
-    first = beta1 * tl.load(m + at, mask=i < k, other=0.0) + (1 - beta1) * slope
-    second = beta2 * tl.load(v + at, mask=i < k, other=0.0) + (1 - beta2) * slope * slope
+    first = beta1 * tl.load(m + at, mask=i < k, other=0.0) + rest1 * slope
+    second = beta2 * tl.load(v + at, mask=i < k, other=0.0) + rest2 * slope * slope
     moved = tl.load(weight + at, mask=i < k, other=0.0) - rate * first / (tl.sqrt(second) * correction + epsilon)
     tl.store(m + at, first, mask=i < k)
     tl.store(v + at, second, mask=i < k)
@@ -80,13 +85,13 @@ def _mask_known(valid, negatives, starts, ends, known, N, ROWS: tl.constexpr, CO
 
 
 _FLOATS = dict.fromkeys(("table", "out", "rows", "weight", "m", "v", "g"), "*fp32")
-_NUMBERS = dict.fromkeys(("rate", "beta1", "beta2", "epsilon", "correction"), "fp32")
+_NUMBERS = dict.fromkeys(("rate", "beta1", "beta2", "rest1", "rest2", "epsilon", "correction"), "fp32")
 _IDS = dict.fromkeys(("ids", "places", "starts", "ends", "negatives"), "*i64")
 _TYPES = _FLOATS | _NUMBERS | _IDS | {"valid": "*i1", "known": "*i32", "N": "i32", "k": "i32"}
 _COLUMNS = {"COLUMNS": 512}
 
 GATHER = Compiled(_gather, _TYPES, _COLUMNS, 4)
-SUMS = Compiled(_sums, _TYPES, _COLUMNS, 4)
+SUMS = Compiled(_sums, _TYPES, {"ROWS": 8} | _COLUMNS, 4)
 ADAM = Compiled(_adam, _TYPES, _COLUMNS, 4)
 NORMALISE = Compiled(_normalise, _TYPES, _COLUMNS | {"LISTED": 0}, 4)
 NORMALISE_LISTED = Compiled(_normalise, _TYPES, _COLUMNS | {"LISTED": 1}, 4)
@@ -101,7 +106,7 @@ def gather_rows(threads: int, table: Tensor, ids: Tensor, out: Tensor) -> None:
 
 
 def sum_rows(rows: Tensor, ids: Tensor, out: Tensor) -> None:
-    """out (U, k): the sum of the rows (n, k) whose id (n,) is u, in their order."""
+    """out (U, k): the sum of the rows (n, k) whose id (n,) is u, in an order that depends on their number alone."""
     k = rows.shape[1]
     SUMS((len(out), SUMS.blocks(k, "COLUMNS")), rows, *Occurrences.of(ids, len(out)), out, k)
 
@@ -122,8 +127,8 @@ def adam_rows(
     """As in `interface`."""
     refuse_misfits(weight, ids=ids)
     k = weight.shape[1]
-    grid = (len(ids), ADAM.blocks(k, "COLUMNS"))
-    ADAM(grid, weight, m, v, ids, gradient, rate, beta1, beta2, epsilon, root_correction, k)
+    betas = beta1, beta2, 1 - beta1, 1 - beta2
+    ADAM((len(ids), ADAM.blocks(k, "COLUMNS")), weight, m, v, ids, gradient, rate, *betas, epsilon, root_correction, k)
 
 
 def unit_rows(threads: int, table: Tensor, ids: Tensor) -> None:

@@ -17,7 +17,18 @@ import triton.language as tl
 from torch import Tensor
 
 from transher.kernels.gpu.compiled import Compiled
-from transher.kernels.gpu.layout import VECTOR, Occurrences, aligned, begins, packed, refuse_misfits, roomy
+from transher.kernels.gpu.layout import (
+    INTERLEAVED,
+    VECTOR,
+    Occurrences,
+    aligned,
+    begins,
+    interleaved,
+    packed,
+    packed_by_fours,
+    refuse_misfits,
+    roomy,
+)
 from transher.kernels.interface import Tensors
 
 __all__ = ["scaled_l1_backward", "scaled_l1_cross", "scaled_l1_pairs", "scaled_l1_pairs_backward"]
@@ -28,6 +39,7 @@ TILE = {"QUERIES": QUERIES, "CANDIDATES": 32, "STEP": STEP}
 WIDE_TILE = {"QUERIES": QUERIES, "CANDIDATES": 8, "STEP": STEP}
 _SIGN = tl.constexpr(-0x80000000)
 _VECTOR = tl.constexpr(VECTOR)
+_RUN = tl.constexpr(INTERLEAVED)
 
 
 @triton.jit
@@ -42,6 +54,12 @@ def with_sign(size, difference):
     """size, which is not negative, with the sign of the difference."""
     bits = (difference.to(tl.int32, bitcast=True) & _SIGN) | (size.to(tl.int32, bitcast=True) & 0x7FFFFFFF)
     return bits.to(tl.float32, bitcast=True)
+
+
+@triton.jit
+def places(at):
+    """Where rows begin, of `layout.begins`: never negative, so that there is no sign to spread over 64 bits."""
+    return at.to(tl.uint32, bitcast=True).to(tl.int64) * _VECTOR
 
 
 @triton.jit
@@ -76,19 +94,28 @@ def _cross(qs, e, out, B, N, k, QUERIES: tl.constexpr, CANDIDATES: tl.constexpr,
 
 
 @triton.jit
+def add_in_order(total, fours, QUERIES: tl.constexpr):
+    """total (QUERIES,) and, one after the other, the four columns of fours (QUERIES, 4)."""
+    even, odd = tl.split(tl.reshape(fours, [QUERIES, 2, 2]))
+    first, third = tl.split(even)
+    second, fourth = tl.split(odd)
+    return (((total + first) + second) + third) + fourth
+
+
+@triton.jit
 def _pairs(qse, out, B, k, QUERIES: tl.constexpr, STEP: tl.constexpr):
-    """Packed (k, 3, QUERIES): q, −s and e → distances (B,)."""
+    """q, −s and e, packed by fours (k / 4, 3, QUERIES, 4) → distances (B,)."""
     block = tl.program_id(0).to(tl.int64)
     lanes = tl.arange(0, QUERIES)
-    qse += block * k * 3 * QUERIES + lanes
+    qse += block * k * 3 * QUERIES + (4 * lanes[:, None] + tl.arange(0, 4)[None, :])
     total = tl.zeros([QUERIES], tl.float32)
     for _ in range(0, k, STEP):
         run = tl.zeros([QUERIES], tl.float32)
-        for i in tl.static_range(STEP):
+        for i in tl.static_range(0, STEP, 4):
             q = tl.load(qse + i * 3 * QUERIES)
-            minus_s = tl.load(qse + i * 3 * QUERIES + QUERIES)
-            x = tl.load(qse + i * 3 * QUERIES + 2 * QUERIES)
-            run += tl.abs(tl.fma(minus_s, x, q))
+            minus_s = tl.load(qse + (i * 3 + 4) * QUERIES)
+            x = tl.load(qse + (i * 3 + 8) * QUERIES)
+            run = add_in_order(run, tl.abs(tl.fma(minus_s, x, q)), QUERIES)
         total += run
         qse += STEP * 3 * QUERIES
     b = block * QUERIES + lanes
@@ -174,16 +201,14 @@ def _listed_query_gradients(q, s, e, at, g, dq, ds, N, k, ROWS: tl.constexpr, CO
     g += b * N + n
     e += i
     for _ in range(N // ROWS):  # unmasked, as above
-        x = tl.load(e[None, :] + _VECTOR * tl.load(at).to(tl.int64)[:, None])
+        x = tl.load(e[None, :] + places(tl.load(at))[:, None])
         pull = signed(tl.load(g)[:, None], tl.fma(minus_s[None, :], x, own[None, :]))
         sum_q += pull
         sum_s = tl.fma(pull, x, sum_s)
         at += ROWS
         g += ROWS
     left = n < N % ROWS
-    x = tl.load(
-        e[None, :] + _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None], mask=left[:, None], other=0.0
-    )
+    x = tl.load(e[None, :] + places(tl.load(at, mask=left, other=0))[:, None], mask=left[:, None], other=0.0)
     size = tl.load(g, mask=left, other=0.0)[:, None]
     pull = signed(size, tl.fma(minus_s[None, :], x, own[None, :]))
     sum_q += pull
@@ -193,9 +218,9 @@ def _listed_query_gradients(q, s, e, at, g, dq, ds, N, k, ROWS: tl.constexpr, CO
 
 
 @triton.jit
-def _listed_candidate_gradients(q, s, e, at, g, starts, de, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """As `_candidate_gradients`: row u of e has the pairs p from starts[u] to starts[u + 1], with rows of q and s that
-    begin at 16·at[p], and gradients g[p]."""
+def _listed_candidate_gradients(qs, e, at, g, starts, de, k, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """As `_candidate_gradients`, with rows of ±q and |s|, `interleaved`, where ± is the sign of s: row u of e has the
+    pairs p from starts[u] to starts[u + 1], whose rows of both begin at 16·at[p], and gradients g[p]."""
     u = tl.program_id(0).to(tl.int64)
     i = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     minus_x = -tl.load(e + u * k + i, mask=i < k, other=0.0)
@@ -205,20 +230,20 @@ def _listed_candidate_gradients(q, s, e, at, g, starts, de, k, ROWS: tl.constexp
     p = tl.arange(0, ROWS)
     at += first + p
     g += first + p
-    q += i
-    s += i
+    column = tl.arange(0, COLUMNS)
+    qs += tl.program_id(1) * 2 * COLUMNS + column // _RUN * 2 * _RUN + column % _RUN
     for _ in range(count // ROWS):
-        row = _VECTOR * tl.load(at).to(tl.int64)[:, None]
-        scale = tl.load(s[None, :] + row)
-        difference = tl.fma(scale, minus_x[None, :], tl.load(q[None, :] + row))
-        total = tl.fma(signed(tl.load(g)[:, None], difference), scale, total)
+        row = qs[None, :] + places(tl.load(at))[:, None]
+        size = tl.load(row + _RUN)
+        pull = with_sign(size, tl.fma(size, minus_x[None, :], tl.load(row)))
+        total = tl.fma(tl.load(g)[:, None], pull, total)
         at += ROWS
         g += ROWS
     left = p < count % ROWS
-    row = _VECTOR * tl.load(at, mask=left, other=0).to(tl.int64)[:, None]
-    scale = tl.load(s[None, :] + row, mask=left[:, None], other=0.0)
-    difference = tl.fma(scale, minus_x[None, :], tl.load(q[None, :] + row, mask=left[:, None], other=0.0))
-    total = tl.fma(signed(tl.load(g, mask=left, other=0.0)[:, None], difference), scale, total)
+    row = qs[None, :] + places(tl.load(at, mask=left, other=0))[:, None]
+    size = tl.load(row + _RUN, mask=left[:, None], other=0.0)
+    pull = with_sign(size, tl.fma(size, minus_x[None, :], tl.load(row, mask=left[:, None], other=0.0)))
+    total = tl.fma(tl.load(g, mask=left, other=0.0)[:, None], pull, total)
     tl.store(de + u * k + i, tl.where(minus_x == minus_x, -tl.sum(total, 0), minus_x), mask=i < k)
 
 
@@ -226,14 +251,17 @@ _FLOATS = dict.fromkeys(("q", "s", "e", "g", "dq", "ds", "de", "qs", "qse", "out
 _TYPES = _FLOATS | dict.fromkeys(("ids", "starts"), "*i64") | {"at": "*i32"} | dict.fromkeys(("B", "N", "k"), "i32")
 
 _BLOCK = {"ROWS": 32, "COLUMNS": 64}  # of a gradient
+_LONG = {"ROWS": 4, "COLUMNS": 256}  # where each pair has rows of its own: what belongs to a pair serves many columns
 
 CROSS = Compiled(_cross, _TYPES, TILE, 2, wide=(WIDE_TILE, 1))
-PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 2)
+PAIRS = Compiled(_pairs, _TYPES, {"QUERIES": QUERIES, "STEP": STEP}, 1)
 QUERY_GRADIENTS = Compiled(_query_gradients, _TYPES, _BLOCK, 4, wide=(_BLOCK, 2))
 CANDIDATE_GRADIENTS = Compiled(_candidate_gradients, _TYPES, {"ROWS": 64, "COLUMNS": 32}, 2)
 LISTED = Compiled(_listed, _TYPES, {"ROWS": 32, "COLUMNS": 64}, 4)
-LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, {"ROWS": 16, "COLUMNS": 128}, 2)
-LISTED_CANDIDATE_GRADIENTS = Compiled(_listed_candidate_gradients, _TYPES, {"ROWS": 4, "COLUMNS": 256}, 1)
+LISTED_QUERY_GRADIENTS = Compiled(_listed_query_gradients, _TYPES, _LONG, 1)
+LISTED_CANDIDATE_GRADIENTS = Compiled(
+    _listed_candidate_gradients, _TYPES, _LONG, 1, wide=({"ROWS": 8, "COLUMNS": 256}, 1)
+)
 
 
 def scaled_l1_cross(threads: int, query: Tensors, e: Tensor, ids: Tensor | None, out: Tensor) -> None:
@@ -277,10 +305,11 @@ def scaled_l1_backward(
     else:
         grid = B, LISTED_QUERY_GRADIENTS.blocks(width, "COLUMNS")
         LISTED_QUERY_GRADIENTS(grid, q, s, e, begins(ids, width), g, dq, ds, N, width)
-        places, starts = Occurrences.of(ids, len(e))
-        owners = begins(places // max(N, 1), width)
+        order, starts = Occurrences.of(ids, len(e))
+        qs = interleaved(torch.where(s < 0, -q, q), s.abs())
+        owners = begins(order // max(N, 1), qs.shape[1])
         grid = len(e), LISTED_CANDIDATE_GRADIENTS.blocks(width, "COLUMNS")
-        LISTED_CANDIDATE_GRADIENTS(grid, q, s, e, owners, g.reshape(-1)[places], starts, d_rows, width)
+        LISTED_CANDIDATE_GRADIENTS(grid, qs, e, owners, g.reshape(-1)[order], starts, d_rows, width)
     for result, found in zip((*d_query, de), (dq, ds, d_rows), strict=True):
         result.copy_(found[:, :k])
 
@@ -294,8 +323,8 @@ def scaled_l1_pairs(threads: int, query: Tensors, e: Tensor, ids: None, out: Ten
     """As in `interface`."""
     q, s = query
     refuse_misfits(q, s, e)
-    qse = packed((q, -s, e), QUERIES, STEP)
-    PAIRS((PAIRS.blocks(len(out), "QUERIES"),), qse, out, len(out), qse.shape[1])
+    qse = packed_by_fours((q, -s, e), QUERIES, STEP)
+    PAIRS((PAIRS.blocks(len(out), "QUERIES"),), qse, out, len(out), 4 * qse.shape[1])
 
 
 def scaled_l1_pairs_backward(
