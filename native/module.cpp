@@ -315,6 +315,16 @@ void define_training(nb::module_& module) {
         release free;
         transher::gather_rows(count, from, rows, call['U'], call['k'], to);
     });
+    module.def("add_rows", [](long threads, Given first, Given first_places, Given second, Given second_places, Given total) {
+        Call call("add_rows");
+        float* sum = call.tensor("total", total, "Uk");
+        const float *a = call.tensor("first", first, "nk"), *b = call.tensor("second", second, "mk");
+        Ids a_places = call.rows("first_places", first_places, "n", call['U']),
+            b_places = call.rows("second_places", second_places, "m", call['U']);
+        const int count = call.threads(threads);
+        release free;
+        transher::add_rows(count, a, a_places, call['n'], b, b_places, call['m'], call['U'], call['k'], sum);
+    });
     module.def("unit_rows", [](long threads, Given table, Given ids) {
         Call call("unit_rows");
         float* rows = call.tensor("table", table, "nk");

@@ -65,6 +65,37 @@ void gather_rows(int threads, const float* table, const std::int64_t* ids, long 
         &context);
 }
 
+void add_rows(int threads, const float* first, const std::int64_t* first_places, long n, const float* second,
+              const std::int64_t* second_places, long m, long U, long k, float* out) {
+    if (!k) return;
+    constexpr long chunk = 16;
+    std::vector<const float*> summands(2 * U, nullptr);  // of each row of the sum
+    for (long i = 0; i < n; ++i) summands[2 * first_places[i]] = first + i * k;
+    for (long i = 0; i < m; ++i) summands[2 * second_places[i] + 1] = second + i * k;
+    struct Context {
+        const float* const* summands;
+        long count, k;
+        float* out;
+    } context{summands.data(), U, k, out};
+    run_tasks(
+        threads, (U + chunk - 1) / chunk,
+        [](void* given, long task, int) {
+            const auto& c = *static_cast<Context*>(given);
+            for (long u = task * chunk; u < std::min((task + 1) * chunk, c.count); ++u) {
+                const float *a = c.summands[2 * u], *b = c.summands[2 * u + 1];
+                float* total = c.out + u * c.k;
+                if (a && b) {
+                    for (long i = 0; i < c.k; ++i) total[i] = (a[i] + b[i]) + 0.0f;
+                } else if (const float* one = a ? a : b) {
+                    for (long i = 0; i < c.k; ++i) total[i] = one[i] + 0.0f;
+                } else {
+                    std::memset(total, 0, c.k * sizeof(float));
+                }
+            }
+        },
+        &context);
+}
+
 long distinct(const std::int64_t* ids, long count, long bound, std::int64_t* found, std::int64_t* places) {
     const long words = bound / 64 + 1;
     auto* bits = static_cast<std::uint64_t*>(scratch(slot_bytes, words * (sizeof(std::uint64_t) + sizeof(std::int64_t))));

@@ -54,6 +54,42 @@ def test_every_format_gives_the_same_graph(tmp_path: Path) -> None:
         assert load_graph(tmp_path / ending).equals(load_graph(tmp_path / "tsv"))
 
 
+@pytest.mark.parametrize(("ending", "mark"), [("csv", ","), ("csv", ";"), ("tsv", "\t")])
+@pytest.mark.parametrize(
+    ("header", "order"),
+    [
+        ([], (0, 1, 2)),
+        (["Head", "relation", "tail"], (0, 1, 2)),
+        (["object", "subject", "year", "predicate"], (2, 0, 3, 1)),
+    ],
+    ids=["none", "in order", "in another order"],
+)
+def test_the_first_line_is_a_header_if_it_names_the_columns(
+    tmp_path: Path, ending: str, mark: str, header: list[str], order: tuple[int, ...]
+) -> None:
+    path = tmp_path / f"graph.{ending}"
+    rows = [[*triple, "1903"] for triple in TRIPLES]
+    lines = [header] * bool(header) + [[row[place] for place in order] for row in rows]
+    path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    prepare([path], tmp_path / "out")
+    assert spelled(tmp_path / "out") == set(TRIPLES)
+
+
+def test_an_empty_file_of_a_split_has_no_triples(tmp_path: Path) -> None:
+    write_tsv(tmp_path / "train.tsv", TRIPLES)
+    for name in ("valid.tsv", "test.csv"):
+        (tmp_path / name).write_text("")
+    found = prepare([tmp_path], tmp_path / "out")
+    assert found.train + found.valid + found.test == len(TRIPLES)
+
+
+def test_columns_that_no_header_names_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "graph.csv"
+    path.write_text("who,year,what,whom\nCurie,1903,won,Nobel Prize\n")
+    with pytest.raises(InputError, match="4 columns"):
+        prepare([path], tmp_path / "out")
+
+
 def test_splits_of_files_stay_and_train_comes_first(tmp_path: Path) -> None:
     folder = tmp_path / "graph"
     folder.mkdir()

@@ -134,6 +134,16 @@ CALLS: dict[str, tuple[Callable[..., object], Callable[[], Arguments]]] = {
         },
     ),
     "gather_rows": (kernels.gather_rows, lambda: {"weight": torch.randn(U, K), "ids": index(U, B)}),
+    "add_rows": (
+        kernels.add_rows,
+        lambda: {
+            "first": torch.randn(B, K),
+            "first_places": torch.arange(B),
+            "second": torch.randn(N, K),
+            "second_places": torch.arange(N),
+            "count": U,
+        },
+    ),
     "unit_rows": (kernels.unit_rows, lambda: {"weight": torch.randn(U, K), "ids": torch.arange(B)}),
     "distinct": (kernels.distinct, lambda: {"ids": index(U, B), "bound": U}),
     "mask_known": (
@@ -261,6 +271,8 @@ IDS = [
     ("scaled_l1_batch", "negatives", U),
     ("adam_rows", "ids", U),
     ("gather_rows", "ids", U),
+    ("add_rows", "first_places", U),
+    ("add_rows", "second_places", U),
     ("unit_rows", "ids", U),
     ("distinct", "ids", U),
 ]

@@ -263,6 +263,23 @@ def test_rows_of_any_shape_and_size_are_those_of_float64(
     assert all(close(table, true) for table, true in zip((weight, m, v), exact, strict=True))
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("k", [0, 1, 5, 64])
+def test_rows_are_added_where_they_belong_and_minus_zero_becomes_zero(backend: str, k: int, threads: int) -> None:
+    torch.manual_seed(k)
+    first, second = torch.randn(30, k), torch.randn(50, k)
+    first[::3], second[::2] = -0.0, -0.0
+    places = torch.randperm(100)[:30], torch.randperm(100)[:50]
+    expected = torch.zeros(100, k).index_add_(0, places[0], first).index_add_(0, places[1], second)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        found = kernels.add_rows(first, places[0], second, places[1], 100)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found.view(torch.int32), expected.view(torch.int32))
+
+
 def test_gathering_copies_rows(backend: str) -> None:
     weight, ids = torch.randn(9, 5), torch.tensor([8, 0, 0, 3])
     assert torch.equal(kernels.gather_rows(weight, ids), weight[ids])

@@ -20,10 +20,15 @@ from transher.workers import joined, launched
 RESTARTS = 3
 
 
+def speaks() -> bool:
+    """Whether this process is the one that tells what happens: not a worker besides the first."""
+    return not launched() or os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def shown_by_first() -> Iterator[Watcher]:
     """The display of a training, on one worker only."""
-    if launched() and os.environ.get("RANK", "0") != "0":
+    if not speaks():
         yield Watcher()
         return
     with TrainingDisplay() as display:

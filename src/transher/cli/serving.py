@@ -71,6 +71,7 @@ def serve(
     TRANSHER_LOG, TRANSHER_TRUSTED_PROXY (with spaces between several), and the runs as TRANSHER_RUNS (with : between).
     """
     from transher.cli.display import note
+    from transher.cli.launching import speaks
     from transher.serving.server import Settings
     from transher.serving.server import serve as serve_until_stopped
 
@@ -79,7 +80,8 @@ def serve(
     settings = Settings(host, port, token, log, trusted_proxies, processes, threads)  # type: ignore[arg-type]
     use_threads(threads)
     shown = f"[{host}]" if ":" in host else host
-    note(f"http://{shown}:{port}  (Ctrl-C stops)")
+    if speaks():
+        note(f"http://{shown}:{port}  (Ctrl-C stops)")
     serve_until_stopped(run_folders, settings)
 
 

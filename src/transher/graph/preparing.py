@@ -13,6 +13,7 @@ in each, since several at once run out of memory together.
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from transher.errors import InputError, UsageError
 from transher.files import write_json, writing
+from transher.graph.columns import choose_columns, names_columns
 from transher.graph.graph import SPLITS
+from transher.graph.options import ReadingOptions
 from transher.graph.prepared import PREPARED_FILE, Prepared, bounds, part_file
 from transher.graph.sources import is_names, split_named
 from transher.graph.streams import PACKINGS, ending, source_of
@@ -307,18 +310,37 @@ def _select(path: Path) -> str:
     if kind == "parquet":
         columns = ", ".join(f'"{name}"::text' for name in _parquet_columns(path))
         return f"select {columns} from read_parquet({file})"
-    if kind == "csv":
-        return f"select #1, #2, #3 from read_csv({file}, all_varchar = true, header = true)"
-    columns = "columns = {'head': 'text', 'relation': 'text', 'tail': 'text'}"
-    plain = "auto_detect = false, header = false, quote = '', escape = ''"
-    if kind == "tsv":
-        return f"select trim(head), trim(relation), trim(tail) from read_csv({file}, delim = '\\t', {plain}, {columns})"
-    line = f"select line from read_csv({file}, delim = '\\x01', {plain}, columns = {{'line': 'text'}})"
+    plain = "auto_detect = false, quote = '', escape = ''"
+    if kind != "nt":
+        delimiter, count, chosen, has_header = _first_line(path, kind == "csv")
+        columns = ", ".join(f"trim(column{place})" for place in chosen)
+        names = "columns = {" + ", ".join(f"'column{place}': 'text'" for place in range(count)) + "}"
+        quoting = "auto_detect = false, quote = '\"', escape = '\"'" if kind == "csv" else plain
+        options = f"delim = '{delimiter}', header = {str(has_header).lower()}, {quoting}, {names}"
+        return f"select {columns} from read_csv({file}, {options})"
+    line = f"select line from read_csv({file}, delim = '\\x01', header = false, {plain}, columns = {{'line': 'text'}})"
     names = "['head', 'blank', 'relation', 'tail', 'other']"
     return (
         "select if(t.head = '', t.blank, t.head), t.relation, if(t.tail = '', t.other, t.tail) from "
         f"(select regexp_extract(line, '{_TRIPLE}', {names}) as t from ({line})) where t.relation <> ''"
     )
+
+
+def _first_line(path: Path, quoted: bool) -> tuple[str, int, tuple[int, ...], bool]:
+    """By its first line, how a file's columns are separated, how many they are, which are head, relation and tail, and
+    whether that line is a header."""
+    with source_of(path).open() as stream:
+        line = stream.readline().decode("utf-8-sig", "replace").rstrip("\r\n")
+    if not line.strip():
+        return "\t", 3, (0, 1, 2), False
+    delimiter = max(",;|\t", key=line.count) if quoted else "\t"
+    cells = next(csv.reader([line], delimiter=delimiter), []) if quoted else line.split(delimiter)
+    if len(cells) != 3 and not names_columns(cells):
+        columns = "column" if len(cells) == 1 else "columns"
+        what = f"its first line has {len(cells)} {columns}, and a triple has three."
+        raise InputError(what, file=path, line=1, remedy="Name the columns head, relation and tail there.")
+    chosen, has_header = choose_columns(cells, ReadingOptions(), path, 1)
+    return delimiter, len(cells), chosen[:3], has_header
 
 
 def _parquet_columns(path: Path) -> list[str]:

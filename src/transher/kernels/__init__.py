@@ -29,6 +29,7 @@ from transher.kernels.reference import (
 from transher.kernels.rows import (
     adagrad_rows,
     adam_rows,
+    add_rows,
     distinct,
     gather_rows,
     mask_known,
@@ -48,6 +49,7 @@ __all__ = [
     "Room",
     "adagrad_rows",
     "adam_rows",
+    "add_rows",
     "backend",
     "complex_modulus_cross",
     "complex_modulus_pairs",

@@ -141,6 +141,11 @@ class Kernels(Protocol):
     def gather_rows(self, threads: int, table: Tensor, ids: Tensor, out: Tensor, /) -> None:
         """(n, k), int64 (U,) → (U, k)."""
 
+    def add_rows(
+        self, threads: int, first: Tensor, first_places: Tensor, second: Tensor, second_places: Tensor, total: Tensor, /
+    ) -> None:
+        """(n, k), int64 (n,), distinct; (m, k), int64 (m,), distinct → (U, k)."""
+
     def unit_rows(self, threads: int, table: Tensor, ids: Tensor, /) -> None:
         """(n, k), in place; int64 (U,), distinct."""
 

@@ -29,6 +29,21 @@ def gather_rows(weight: Tensor, ids: Tensor, into: Tensor | None = None) -> Tens
     return rows
 
 
+@torch.no_grad()
+def add_rows(first: Tensor, first_places: Tensor, second: Tensor, second_places: Tensor, count: int) -> Tensor:
+    """first: (n, k) and second: (m, k), whose rows belong at places int64 (n,) and (m,), distinct in either → their sum
+    (count, k). Where two rows meet or not, −0 becomes 0."""
+    module = native.module if native.serves(first, second) else None
+    if module is None:
+        total = first.new_zeros(count, first.shape[1])
+        return total.index_add_(0, first_places, first).index_add_(0, second_places, second)
+    total = first.new_empty(count, first.shape[1])
+    module.add_rows(
+        native.threads(), first.contiguous(), _ids(first_places), second.contiguous(), _ids(second_places), total
+    )
+    return total
+
+
 class Take(torch.autograd.Function):
     """Rows by a back end's gathering, and back by sums in a fixed order: atomic additions, as torch has them on GPUs,
     give other bits each time."""

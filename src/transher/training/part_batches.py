@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,8 +15,10 @@ from transher.training.device_batches import source_on
 from transher.training.parts import TreeSum
 from transher.training.settings import TrainingSettings
 from transher.training.shard import GraphShard
-from transher.training.sharded_table import Request, ShardedTables, Wanted, Words
+from transher.training.sharded_table import Request, ShardedTables, Wanted
 from transher.training.step import Shares
+
+_TOGETHER = 8  # steps whose ids travel together
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ def part_sources(
 
 
 class PartBatches(BatchSource[PartBatch]):
-    """A source for each part. Workers exchange ids when a batch is made, which is while the step before computes. How
-    many ids there will be was said along with those of the batch before."""
+    """A source for each part. Workers exchange the ids of several steps when the batch of the first is made, which is
+    while the step before computes."""
 
     def __init__(
         self,
@@ -77,20 +80,18 @@ class PartBatches(BatchSource[PartBatch]):
         self.parts, self.layout = parts, tables.layout
         self.steps_per_epoch = 2 * -(-triple_count // settings.batch)
         self._tables = tables
-        self._following: tuple[_Own, list[Words]] | None = None  # with what all workers announced
+        self._asked: deque[tuple[_Own, list[Wanted], NDArray[np.float64]]] = deque()  # with what all asked and told
+        self._following: list[_Own] = []
 
     def make(self, step: int) -> PartBatch:
-        if self._following is None or self._following[0].step != step:
-            present = self._own_of(step)
-            announced = self._tables.announced(present.wanted, present.totals)
-            self._following = present, self._tables.hear(announced, len(present.totals))
-        (present, heard), following = self._following, self._own_of(step + 1)
-        announced = self._tables.announced(following.wanted, following.totals)
-        requests, later = self._tables.request(present.wanted, heard, announced, len(following.totals))
-        self._following = following, later
+        if not self._asked or self._asked[0][0].step != step:
+            self._ask(step)
+        present, asked, told = self._asked.popleft()
+        # One at a time, so that no step waits for all that are asked for together.
+        self._following.append(self._own_of(step + len(self._asked) + len(self._following) + 1))
+        requests = self._tables.requests(present.wanted, asked)
         # In the order of the parts, so that the sum is the same on any number of workers.
-        told = self._tables.told(heard).reshape(-1, 2).tolist()
-        weight, count = (sum(column) for column in zip(*told, strict=True))
+        weight, count = (sum(column) for column in zip(*told.reshape(-1, 2).tolist(), strict=True))
         shares = [
             Shares(own / weight if weight else 0.0, batch.triples / count)
             for own, batch in zip(present.totals[::2].tolist(), present.batches, strict=False)
@@ -98,6 +99,13 @@ class PartBatches(BatchSource[PartBatch]):
         ids = [needs.entity_ids for needs in present.needs], [needs.relation_ids for needs in present.needs]
         entities, relations = map(self._rows, requests, present.sums, ids)
         return PartBatch(int(count), present.batches, shares, entities, relations)
+
+    def _ask(self, step: int) -> None:
+        """Exchange the ids of some steps, of which this is the first."""
+        own = self._following if self._following and self._following[0].step == step else []
+        own += [self._own_of(later) for later in range(step + len(own), step + _TOGETHER)]
+        asked, told = self._tables.ask([one.wanted for one in own], np.stack([one.totals for one in own]))
+        self._asked, self._following = deque(zip(own, asked, told, strict=True)), []
 
     def _own_of(self, step: int) -> _Own:
         made = [part.with_needs(step) for part in self.parts]

@@ -88,21 +88,22 @@ class PartStep:
     def _told(self, losses: list[Tensor | None]) -> Tensor:
         """What this worker wishes, and the loss and the norm of the translations of each of its parts, as far as any
         worker has some."""
-        told = torch.zeros(2 + 2 * self.batches.layout.most, dtype=torch.float64, device=self.tables.device)
-        told[:2] = torch.tensor(self.wishes())
-        for place, (alone, loss) in enumerate(zip(self._alone, losses, strict=True)):
-            for column, value in enumerate((loss, translation_norm(alone, alone.relations))):
-                if value is not None:
-                    told[2 + 2 * place + column] = value
-        return told
+        device = self.tables.device
+        nothing = torch.zeros((), device=device)
+        norms = [translation_norm(alone, alone.relations) for alone in self._alone]
+        found = [value for both in zip(losses, norms, strict=True) for value in both]
+        values = [nothing if value is None else value.to(device) for value in found]
+        values += [nothing] * (2 * self.batches.layout.most - len(values))
+        wishes = torch.tensor(self.wishes(), dtype=torch.float32, device=device)
+        return torch.cat([wishes, torch.stack(values)]).float()
 
     def _heard(self, told: Tensor) -> float:
         """told: (workers, n). The loss of all parts, added in their order, so that it is the same on any number of
         workers; and what any of them wishes."""
-        told = told.cpu()
-        stop, save = (told[:, :2] > 0).any(0).tolist()
+        by_worker: list[list[float]] = told.tolist()
+        stop, save = (any(numbers[place] > 0 for numbers in by_worker) for place in (0, 1))
         self.wished = stop, save
-        losses, norms = told[:, 2:].reshape(-1, 2).T.tolist()
+        losses, norms = ([loss for numbers in by_worker for loss in numbers[place::2]] for place in (2, 3))
         return float(sum(losses) + sum(translation_penalty(self.settings, norm) for norm in norms))
 
 

@@ -44,11 +44,11 @@ class Layout(NamedTuple):
 
 
 class _Addition(NamedTuple):
-    """Of two operands to one with `rows` rows, in which the rows of both, one after the other, have these places."""
+    """Of two operands to one with `rows` rows, in which the rows of each have these places."""
 
     operands: tuple[int, int]
     rows: int
-    places: Tensor
+    places: tuple[Tensor, Tensor]
 
 
 class TreeSum:
@@ -73,19 +73,18 @@ class TreeSum:
             return operands
         left, right = (self._add(operand, slots, bound) for operand in operands)
         found, places = kernels.distinct(torch.cat([slots[left], slots[right]]), bound)
-        self._additions.append(_Addition((left, right), len(found), places.to(self._device)))
+        cut = len(slots[left])
+        both = places.to(self._device)
+        self._additions.append(_Addition((left, right), len(found), (both[:cut], both[cut:])))
         slots.append(found)
         return len(slots) - 1
 
     def __call__(self, gradients: Sequence[Tensor]) -> list[Tensor]:
         """The gradients (n, width) of each node that was given → of each that is left."""
         slots = list(gradients)
-        for (left, right), rows, places in self._additions:
-            first, second = slots[left], slots[right]
+        for (left, right), rows, (first, second) in self._additions:
             # Every row has one summand or two: −0 becomes 0 either way, wherever it is added.
-            total = first.new_zeros(rows, first.shape[1])
-            total.index_add_(0, places[: len(first)], first).index_add_(0, places[len(first) :], second)
-            slots.append(total)
+            slots.append(kernels.add_rows(slots[left], first, slots[right], second, rows))
         return [slots[slot] for slot in self._results]
 
 

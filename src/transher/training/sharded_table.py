@@ -1,9 +1,9 @@
 """Tables that are cut into parts, which lie with the workers: rows and gradients go by all_to_all.
 
 What a step asks of all tables travels together. A collective costs a worker some hundred microseconds of CPU time,
-however little it carries, so a step has three: the ids that it asks for, ahead of it; rows; gradients. Rows and
-gradients travel from device to device, wherever the tables lie. Ids are on the CPU, which has to know how much is to
-come; what a step needs of them on the device is copied there ahead of it.
+however little it carries, so a step has two: rows and gradients. The ids that several steps ask for travel together,
+ahead of the first of them. Rows and gradients travel from device to device, wherever the tables lie. Ids are on the
+CPU, which has to know how much is to come; what a step needs of them on the device is copied there ahead of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from transher.training.table import Table
 from transher.workers import Workers
 
 Ids = NDArray[np.int64]  # in numpy, whose every operation on a few of them costs a fraction of what torch's does
-Words = NDArray[np.int64]  # numbers of rows, and what is told to all as the bits of float64
 Wanted = list[list[Ids]]  # by owner, then by node of mine: ids, as positions in the owner's rows
 Moving = tuple[Tensor, Tensor]  # rows of a part (n,), where it lies, and their gradient (n, width) on the device
 
@@ -39,14 +38,6 @@ class Request:
     gathered: list[Tensor]  # by worker: all that it asks, if it is another one
     gradients: TreeSum  # over all that is asked of me
     moving: list[tuple[Tensor, slice]]  # by part of mine: its rows that move, and where the sum has them
-
-    def outgoing(self, owner: int) -> int:
-        """How many rows I need of a worker."""
-        return sum(self.wanted[owner])
-
-    def incoming(self, worker: int) -> int:
-        """How many of my rows a worker needs."""
-        return sum(self.asked[worker])
 
 
 class ShardedTable:
@@ -135,152 +126,117 @@ class ShardedTables:
         """The tables of this worker's parts."""
         return [part for table in self.tables for part in table.parts]
 
-    def announced(self, wanted: Sequence[Wanted], told: NDArray[np.float64]) -> list[Words]:
-        """For each worker, how many rows of each table are wanted of it, and what all are told, (n,)."""
-        counts = [[len(ids) for of_table in wanted for ids in of_table[owner]] for owner in range(self.workers.count)]
-        return [np.concatenate([np.array(count, dtype=np.int64), told.view(np.int64)]) for count in counts]
-
-    def hear(self, announced: Sequence[Words], told: int) -> list[Words]:
-        """What every worker announces to this one, of which `told` is the length of what it tells to all."""
-        lengths = [self._counts(worker) + told for worker in range(self.workers.count)]
-        came = self.workers.exchange([torch.from_numpy(words) for words in announced], lengths, ahead=True)
-        return [words.numpy() for words in came]
-
-    def told(self, heard: Sequence[Words]) -> NDArray[np.float64]:
-        """What all workers told, (workers, n)."""
-        return np.stack([words[self._counts(worker) :].view(np.float64) for worker, words in enumerate(heard)])
-
-    def request(
-        self, wanted: Sequence[Wanted], heard: Sequence[Words], following: Sequence[Words], told: int
-    ) -> tuple[list[Request], list[Words]]:
-        """The requests of a step, of which the numbers were heard. With its ids travels what is announced for the
-        `following` step; gives what was heard of that too. On the channel that is ahead of the step."""
+    def ask(
+        self, wanted: Sequence[Sequence[Wanted]], told: NDArray[np.float64]
+    ) -> tuple[list[list[Wanted]], NDArray[np.float64]]:
+        """wanted: for each of some steps, what this worker wants of each table; told: what it tells to all, (steps, n).
+        Gives what is asked of it likewise, by worker and then by its node, and what all told, (steps, workers, n). On
+        the channel that is ahead of the step."""
         workers, me = self.workers, self.workers.index
-        others = [worker for worker in range(workers.count) if worker != me]
-        leaving: list[list[NDArray[np.integer]]] = [[] for _ in range(workers.count)]
-        for owner in others:
-            leaving[owner] += [ids for of_table in wanted for ids in of_table[owner]]
-            leaving[owner].append(following[owner].view(np.int32))
-        counts = [words[: self._counts(worker)].tolist() for worker, words in enumerate(heard)]
-        lengths = [2 * (self._counts(worker) + told) for worker in range(workers.count)]
-        coming = [0 if worker == me else sum(count) + lengths[worker] for worker, count in enumerate(counts)]
-        came = self._swapped(leaving, coming)
-        asked = [[of_table[me] if worker == me else [] for worker in range(workers.count)] for of_table in wanted]
-        later = list(following)
-        place = 0
-        for worker in others:
-            for number, count in enumerate(counts[worker]):
-                asked[number * len(asked) // len(counts[worker])][worker].append(
-                    came[place : place + count].astype(np.int64)
-                )
-                place += count
-            later[worker] = came[place : place + lengths[worker]].copy().view(np.int64)
-            place += lengths[worker]
-        order = [node for worker in range(workers.count) for node in self.layout.nodes(worker)]
-        requests = [
-            table.request(mine, others_ask, order)
-            for table, mine, others_ask in zip(self.tables, wanted, asked, strict=True)
+        leaving = [
+            [] if owner == me else [ids for step in wanted for of_table in step for ids in of_table[owner]]
+            for owner in range(workers.count)
         ]
-        return requests, later
+        said = told.reshape(-1).view(np.int64)
+        numbers = [np.concatenate([np.array([len(ids) for ids in to], dtype=np.int64), said]) for to in leaving]
+        nodes = [len(self.layout.nodes(worker)) for worker in range(workers.count)]
+        lengths = [len(wanted) * len(self.tables) * count + len(said) for count in nodes]
+        heard = [came.numpy() for came in workers.exchange(list(map(torch.from_numpy, numbers)), lengths, ahead=True)]
+        counts = [words[: -len(said)] for words in heard]
+        pieces = [np.empty(0, dtype=np.int64), *(ids for to in leaving for ids in to)]
+        flat = torch.from_numpy(np.concatenate(pieces).astype(np.int32))
+        sizes = [sum(map(len, to)) for to in leaving]
+        came = workers.swap(flat, sizes, [int(count.sum()) for count in counts], ahead=True)
+        parts = iter(np.split(came.numpy().astype(np.int64), np.cumsum(np.concatenate(counts))))
+        asked: list[list[Wanted]] = [[[[]] * workers.count for _ in step] for step in wanted]
+        for worker, count in enumerate(nodes):
+            for number, step in enumerate(wanted):
+                for table, mine in enumerate(step):
+                    theirs = mine[me] if worker == me else [next(parts) for _ in range(count)]
+                    asked[number][table][worker] = theirs
+        told_by = [words[-len(said) :].view(np.float64).reshape(told.shape) for words in heard]
+        return asked, np.stack(told_by, 1)
 
-    def _swapped(self, leaving: Sequence[Sequence[NDArray[np.integer]]], coming: Sequence[int]) -> NDArray[np.int32]:
-        """Ids and words for each worker → what came from all, in their order. On the channel ahead of the step."""
-        pieces = [piece for to_worker in leaving for piece in to_worker]
-        if not pieces:
-            return np.empty(0, dtype=np.int32)
-        flat = torch.from_numpy(np.concatenate(pieces, dtype=np.int32, casting="same_kind"))
-        sizes = [sum(map(len, to_worker)) for to_worker in leaving]
-        came: NDArray[np.int32] = self.workers.swap(flat, sizes, coming, ahead=True).numpy()
-        return came
-
-    def _counts(self, worker: int) -> int:
-        """How many numbers a worker announces of the rows that it wants."""
-        return len(self.tables) * len(self.layout.nodes(worker))
+    def requests(self, wanted: Sequence[Wanted], asked: Sequence[Wanted]) -> list[Request]:
+        """Of each table, the request of a step."""
+        nodes = [node for worker in range(self.workers.count) for node in self.layout.nodes(worker)]
+        return [
+            table.request(mine, theirs, nodes) for table, mine, theirs in zip(self.tables, wanted, asked, strict=True)
+        ]
 
     def pull(self, requests: Sequence[Request]) -> list[list[Tensor]]:
         """Of each table, the rows of each of this worker's nodes, (U, width), in the order of their ids."""
-        me = self.workers.index
-        both = list(zip(self.tables, requests, strict=True))
-        sizes = [
-            0 if worker == me else sum(request.incoming(worker) * table.width for table, request in both)
-            for worker in range(self.workers.count)
-        ]
-        leaving, place = torch.empty(sum(sizes), device=self.device), 0
-        for worker in range(self.workers.count):
-            for table, request in both if worker != me else ():
-                ids = request.gathered[worker]
-                rows = leaving[place : place + len(ids) * table.width].view(len(ids), table.width)
-                table.take(ids, rows)
-                place += rows.numel()
-        coming = [
-            0 if owner == me else sum(request.outgoing(owner) * table.width for table, request in both)
-            for owner in range(self.workers.count)
-        ]
-        came = self.workers.swap(leaving, sizes, coming)
-        found = [
-            [
-                torch.empty(sum(counts[node] for counts in request.wanted), table.width, device=self.device)
-                for node in range(len(request.own))
-            ]
-            for table, request in both
-        ]
-        filled = [[0] * len(nodes) for nodes in found]
-        place = 0
-        for owner in range(self.workers.count):
-            for number, (table, request) in enumerate(both):
-                for node, count in enumerate(request.wanted[owner]):
-                    first = filled[number][node]
-                    filled[number][node] += count
-                    rows = found[number][node][first : first + count]
+        me, everybody = self.workers.index, range(self.workers.count)
+        widths = [table.width for table in self.tables]
+        asked = [[[sum(of.asked[worker])] for of in requests] if worker != me else [] for worker in everybody]
+        wanted = [[of.wanted[owner] for of in requests] if owner != me else [] for owner in everybody]
+        sizes = _sizes(asked, widths)
+        leaving = torch.empty(sum(sizes), device=self.device)
+        for worker, to_worker in enumerate(_cut(leaving, asked, widths)):
+            for table, request, (rows,) in zip(self.tables, requests, to_worker, strict=False):
+                table.take(request.gathered[worker], rows)
+        came = _cut(self.workers.swap(leaving, sizes, _sizes(wanted, widths)), wanted, widths)
+        found: list[list[Tensor]] = [[] for _ in self.tables]
+        for number, (table, request) in enumerate(zip(self.tables, requests, strict=True)):
+            for node, own in enumerate(request.own):
+                counts = [of_owner[node] for of_owner in request.wanted]
+                rows = torch.empty(sum(counts), table.width, device=self.device)
+                for owner, place in enumerate(rows.split(counts)):
                     if owner == me:
-                        table.take(request.own[node], rows)
+                        table.take(own, place)
                     else:
-                        rows.copy_(came[place : place + rows.numel()].view(rows.shape))
-                        place += rows.numel()
+                        place.copy_(came[owner][number][node])
+                found[number].append(rows)
         return found
 
     def collect(
         self, requests: Sequence[Request], gradients: Sequence[Sequence[Tensor]], told: Tensor
     ) -> tuple[list[list[Moving]], Tensor]:
         """Of each table, the gradients (U, width) of this worker's nodes go to the owners of their rows; gives, for
-        each part that this worker owns, the rows that move and their gradient, summed over all parts. And told:
-        float64 (n,) on the device, of one length everywhere → (workers, n)."""
-        workers, me = self.workers, self.workers.index
-        by_node = [
+        each part that this worker owns, the rows that move and their gradient, summed over all parts. And told: (n,) on
+        the device, of one length everywhere → (workers, n)."""
+        me, everybody = self.workers.index, range(self.workers.count)
+        widths = [*(table.width for table in self.tables), 1]
+        wanted, asked = (
+            [[*side, [len(told)]] if worker != me else [] for worker, side in enumerate(zip(*sides, strict=True))]
+            for sides in ([of.wanted for of in requests], [of.asked for of in requests])
+        )
+        own = [
             [gradient.split([counts[node] for counts in request.wanted]) for node, gradient in enumerate(of_table)]
             for request, of_table in zip(requests, gradients, strict=True)
-        ]
-        words = told.view(torch.float32)  # bits: they are only copied
-        by_owner = [
-            [rows[owner].reshape(-1) for nodes in by_node for rows in nodes] + [words] if owner != me else []
-            for owner in range(workers.count)
-        ]
-        sizes = [sum(map(len, pieces)) for pieces in by_owner]
-        coming = [
-            0
-            if worker == me
-            else len(words)
-            + sum(request.incoming(worker) * table.width for table, request in zip(self.tables, requests, strict=True))
-            for worker in range(workers.count)
-        ]
-        pieces = [piece for pieces in by_owner for piece in pieces]
-        came = workers.swap(torch.cat(pieces) if pieces else words[:0], sizes, coming)
-        parts: list[list[Tensor]] = [[] for _ in self.tables]
-        everything = told.expand(workers.count, -1).clone()
-        for worker, message in enumerate(came.split(coming)):
-            place = 0
-            for number, (table, request) in enumerate(zip(self.tables, requests, strict=True)):
-                if worker == me:
-                    parts[number] += [rows[me] for rows in by_node[number]]
-                    continue
-                for count in request.asked[worker]:
-                    end = place + count * table.width
-                    parts[number].append(message[place:end].view(count, table.width))
-                    place = end
-            if worker != me:
-                everything[worker].view(torch.float32).copy_(message[place:])
-        moving = [table.moving(request, own) for table, request, own in zip(self.tables, requests, parts, strict=True)]
-        return moving, everything
+        ]  # by table, node and owner
+        pieces = [told[:0]]
+        for owner in everybody:
+            if owner != me:
+                pieces += [*(rows[owner].reshape(-1) for nodes in own for rows in nodes), told]
+        came = self.workers.swap(torch.cat(pieces), _sizes(wanted, widths), _sizes(asked, widths))
+        arrived = _cut(came, asked, widths)
+        moving = []
+        for number, (table, request) in enumerate(zip(self.tables, requests, strict=True)):
+            arrived_here = [arrived[w][number] if w != me else [rows[me] for rows in own[number]] for w in everybody]
+            moving.append(table.moving(request, [rows for of_worker in arrived_here for rows in of_worker]))
+        return moving, torch.stack([arrived[w][-1][0][:, 0] if w != me else told for w in everybody])
+
+
+# How many rows a message has: by worker, then by table, then piece by piece. Nothing goes to oneself.
+Counts = Sequence[Sequence[Sequence[int]]]
+
+
+def _sizes(counts: Counts, widths: Sequence[int]) -> list[int]:
+    """How many numbers go to each worker, or come from it."""
+    return [sum(sum(rows) * width for rows, width in zip(of_worker, widths, strict=False)) for of_worker in counts]
+
+
+def _cut(message: Tensor, counts: Counts, widths: Sequence[int]) -> list[list[list[Tensor]]]:
+    """The pieces (n, width) of a message, which has them one after the other."""
+    sizes = [
+        count * width for of_worker in counts for rows, width in zip(of_worker, widths, strict=False) for count in rows
+    ]
+    pieces = iter(message.split(sizes))
+    return [
+        [[next(pieces).view(-1, width) for _ in rows] for rows, width in zip(of_worker, widths, strict=False)]
+        for of_worker in counts
+    ]
 
 
 def _joined(parts: Sequence[Ids]) -> Ids:
