@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
@@ -27,10 +28,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from fastapi import HTTPException
 
 from transher.errors import TransherError
 from transher.runs.run import Run
-from transher.serving.api import route_paths
+from transher.serving.api import RELOADING, route_paths
 from transher.serving.explorer import Explorer
 from transher.serving.metrics import RequestCounters
 from transher.serving.server import Settings, explore, listening, load_runs, make_server
@@ -104,9 +106,15 @@ class _Worker:
 
     def messages(self) -> list[str]:
         """What it has said since; nothing any more once it has ended."""
-        self.unread += self.line.recv(4096)
+        with suppress(ConnectionError):  # it has ended before it heard what it was told
+            self.unread += self.line.recv(4096)
         *whole, self.unread = self.unread.split(b"\n")
         return [message.decode() for message in whole]
+
+    def tell(self, told: Mapping[str, str]) -> None:
+        """Say something to it; if it has ended, nobody hears."""
+        with suppress(ConnectionError):
+            self.line.sendall(json.dumps(told).encode() + b"\n")
 
 
 def serve_together(folders: Sequence[Path], settings: Settings) -> None:
@@ -201,10 +209,11 @@ class _Supervisor:
             if self._work is not before:
                 self._work.close()
             self._work = before
-            asking.line.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+            asking.tell({"error": str(error)})
             return
         self.workers = fresh
-        asking.line.sendall(b"{}\n")
+        for worker in old:  # one that has asked too in the meantime would wait for ever
+            worker.tell({} if worker is asking else {"busy": RELOADING})
         before.close()
         threading.Thread(target=self._end, args=(old,), daemon=True).start()
 
@@ -235,6 +244,8 @@ def answer() -> None:
     def reload() -> Mapping[str, Explorer] | None:
         talking.sendall(b"reload\n")
         told = json.loads(replies.get() or b'{"error": "The server is stopping."}')
+        if "busy" in told:
+            raise HTTPException(409, told["busy"])
         if "error" in told:
             raise TransherError(told["error"])
         return None
