@@ -44,8 +44,9 @@ def build(sanitizer: str) -> Path:
     package = folder / "src" / "transher"
     defined = {"TRANSHER_SANITIZE": sanitizer, "Python_EXECUTABLE": sys.executable}
     options = [f"-D{name}={value}" for name, value in defined.items()]
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder / "cmake", *options], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder / "cmake", "--target", "_native"], check=True)
+    cmake = [sys.executable, "-m", "cmake"]
+    subprocess.run([*cmake, "-S", ROOT, "-B", folder / "cmake", *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*cmake, "--build", folder / "cmake", "--target", "_native"], check=True)
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "transher", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copy(next((folder / "cmake").glob("_native*.so")), package / "kernels")
@@ -68,6 +69,8 @@ def environment(sanitizer: str, source: Path, backend: str) -> dict[str, str]:
         key: f"{value}:log_path={BUILD / sanitizer / 'report'}",
         "TRANSHER_SIMD": backend,
         "TRANSHER_TEST_THREADS": THREADS,
+        # There are more threads of torch than cores: those that wait would keep the others from computing.
+        "OMP_WAIT_POLICY": "passive",
         "PYTHONMALLOC": "malloc",  # whose blocks the sanitizers know
     }
 

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -304,6 +305,19 @@ def test_a_second_request_to_read_the_runs_anew_is_told_that_there_was_one(
     supervisor._reload(supervisor.workers[0])
     told = [json.loads(line.recv(1000)) for line in supervisor.theirs]
     assert told == [{}, {"busy": RELOADING}]
+
+
+@pytest.mark.parametrize("asked", [b"", b"reload\n"])
+def test_a_process_hears_that_the_one_that_started_it_is_gone(asked: bytes) -> None:
+    processes = pytest.importorskip("transher.serving.processes")
+    own, theirs = socket.socketpair()
+    own.sendall(asked)
+    theirs.sendall(b"{}\n")
+    theirs.close()  # with what it was asked unread
+    replies: Queue[bytes] = Queue()
+    processes._hear(own, replies)
+    assert [replies.get(), replies.get()] == [b"{}\n", b""]
+    own.close()
 
 
 def answered_by_all(client: Any, asked: Callable[[], bool]) -> None:

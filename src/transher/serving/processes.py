@@ -239,7 +239,7 @@ def answer() -> None:
         torch.set_num_threads(work.settings.threads)
     memory = np.frombuffer(mmap.mmap(counters, 0), np.float64).reshape(work.rows, -1)
     talking = socket.socket(fileno=line)
-    said, replies = talking.makefile("rb"), Queue[bytes]()
+    replies = Queue[bytes]()
 
     def reload() -> Mapping[str, Explorer] | None:
         talking.sendall(b"reload\n")
@@ -253,11 +253,17 @@ def answer() -> None:
     server = make_server(explore(work.runs), work.settings, reload, RequestCounters(route_paths(), memory, row))
 
     def hear() -> None:
-        for message in said:
-            replies.put(message)
-        replies.put(b"")  # the one that started this process is gone
+        _hear(talking, replies)
         server.should_exit = True
 
     threading.Thread(target=hear, daemon=True).start()
     talking.sendall(b"ready\n")
     server.run(sockets=[socket.socket(fileno=bound)])
+
+
+def _hear(line: socket.socket, replies: Queue[bytes]) -> None:
+    """Pass on what the process says that started this one, and nothing at all once it is gone."""
+    with suppress(ConnectionError):  # it is gone and has not heard what it was asked
+        for message in line.makefile("rb"):
+            replies.put(message)
+    replies.put(b"")
