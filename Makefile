@@ -6,6 +6,10 @@ FAST := tests/graph tests/models tests/rules tests/recipes tests/scripts tests/t
   $(addprefix --ignore=tests/graph/,test_mutated.py test_streams.py test_world.py test_statistics.py)
 SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pycache__/*') CMakeLists.txt pyproject.toml constraints.txt
 
+# Each worker begins with a half of the tests, so that what the tests of a file share is mostly made once, and takes over some of
+# the other's when it is done.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist worksteal
+
 INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tests/kernels/test_training_step.py \
 	tests/kernels/test_gpu.py
 
@@ -32,20 +36,20 @@ demo: $(VENV)/.installed  ## train on the embedded graph and answer some questio
 	$(BIN)/transher explain runs/demo --head Switzerland --relation uses_currency --tail 'Euro (EUR)' --limit 3
 
 test: check  ## style, types and the test suite
-	$(BIN)/python -m pytest -n 2
-	TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 tests/kernels tests/models tests/training tests/evaluation  # without the native module
+	$(PYTEST)
+	TRANSHER_NATIVE=0 $(PYTEST) tests/kernels tests/models tests/training tests/evaluation  # without the native module
 
 test-fast: $(VENV)/.developing  ## the quick tests: under a minute on two idle cores
-	$(BIN)/python -m pytest -n 2 $(FAST)
+	$(PYTEST) $(FAST)
 
 coverage: $(VENV)/.developing  ## all tests, and how much of the code they run; fails below the floor in pyproject.toml
 	rm -f .coverage .coverage.*
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term --cov-report=html:build/coverage
+	$(PYTEST) --cov --cov-report=term --cov-report=html:build/coverage
 
 test-gpu: $(VENV)/.developing  ## the GPU kernels without a GPU: in Triton's interpreter, and compiled for five targets; 1 GB more
 	$(BIN)/pip install --quiet --constraint constraints.txt $(GPU)
-	TRITON_INTERPRET=1 TRANSHER_NATIVE=0 $(BIN)/python -m pytest -n 2 $(INTERPRETED)
-	$(BIN)/python -m pytest -n 2 tests/kernels/test_gpu_code.py tests/kernels/test_gpu_launches.py
+	TRITON_INTERPRET=1 TRANSHER_NATIVE=0 $(PYTEST) $(INTERPRETED)
+	$(PYTEST) tests/kernels/test_gpu_code.py tests/kernels/test_gpu_launches.py
 
 check: $(VENV)/.developing
 	$(BIN)/ruff check .

@@ -29,7 +29,7 @@ CPU_LOCK = ROOT / "requirements-cpu.lock"
 HEAD = (
     "# Made by scripts/make_lock.py from constraints.txt: with --require-hashes, pip takes no other file than these.\n"
 )
-BUILD = ("nanobind", "ninja", "scikit-build-core")
+BUILD = ("cmake", "nanobind", "ninja", "scikit-build-core")
 EXTRA = "serve"
 GPU = "triton"  # of the extra gpu, and a gigabyte: installed where it is asked for
 _LINK = re.compile(r'href="[^"]*?([^/"#]+)#sha256=([0-9a-f]{64})"')

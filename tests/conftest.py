@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,17 @@ import torch
 from hypothesis import settings
 from numpy.typing import NDArray
 
+import transher.kernels  # noqa: F401 (an editable install compiles changed C++ as it is imported)
 from transher.graph.graph import Graph
 from transher.graph.vocabulary import Vocabulary
 
-# Tests run side by side: one core each, instead of all of them for everyone. `make sanitize` looks for races.
-torch.set_num_threads(int(os.environ.get("TRANSHER_TEST_THREADS", "1")))
+# The processes that tests start import the C++ that was compiled just now, and do not look for changes again.
+os.environ["SKBUILD_EDITABLE_SKIP"] = str(Path(__file__).parents[1] / "build" / "editable")
+# Tests run side by side: one core each, instead of all of them for everyone, and for the processes that they start.
+# Threads that wait for each other crawl on a busy machine. `make sanitize` looks for races.
+THREADS = os.environ.get("TRANSHER_TEST_THREADS", "1")
+torch.set_num_threads(int(THREADS))
+os.environ["OMP_NUM_THREADS"] = THREADS
 # A machine with other work takes its time: how long an example takes says nothing about whether it is right.
 settings.register_profile("patient", deadline=None)
 settings.register_profile("nightly", deadline=None, max_examples=3000)

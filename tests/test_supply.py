@@ -45,6 +45,12 @@ def test_every_pin_of_a_lock_has_hashes(lock: str) -> None:
     assert all(re.search(r"--hash=sha256:[0-9a-f]{64}", entry) for entry in entries)
 
 
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_what_a_lock_installs_compiles_with_a_compiler_alone(lock: str) -> None:
+    """A machine or an image that has no CMake gets it from the lock: nothing is fetched beside it."""
+    assert {"cmake", "nanobind", "ninja", "scikit-build-core"} <= pinned(lock).keys()
+
+
 def test_the_full_lock_has_every_pin_but_for_gpus() -> None:
     missing = pinned("constraints.txt").keys() - pinned("requirements-dev.lock").keys()
     assert missing == {"triton"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from transher import kernels
 from transher.kernels import Columns, Known, Positions, interface, native
+from transher.kernels.rules import KINDS
 
 pytestmark = pytest.mark.skipif(native.module is None, reason="no native module")
 
@@ -424,6 +426,105 @@ def test_the_compiled_module_has_the_functions_of_its_interface() -> None:
         assert argument_count(getattr(native_module, name)) == wanted, name
     public = {name for name in dir(native_module) if name[0] != "_"}
     assert public == declared.keys() | shared.keys()
+
+
+def floats(*shape: int) -> Tensor:
+    return torch.rand(*shape)
+
+
+def ids(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+    return torch.zeros(*shape, dtype=dtype)
+
+
+TWO = "scaled_l1"  # of two parts of a query; a complex modulus is of one
+DISTANCES: dict[str, Callable[[], list[Any]]] = {
+    f"{kernel}_{name}": lambda parts=parts, more=more: [  # type: ignore[misc]
+        1, tuple(floats(B, 6) for _ in range(parts)), floats(B, 6), None, *more(parts)
+    ]
+    for kernel, parts in ((TWO, 2), ("complex_modulus", 1))
+    for name, more in {
+        "cross": lambda _: [floats(B, B)],
+        "pairs": lambda _: [floats(B)],
+        "backward": lambda parts: [floats(B, B), tuple(floats(B, 6) for _ in range(parts)), floats(B, 6)],
+        "pairs_backward": lambda parts: [floats(B), tuple(floats(B, 6) for _ in range(parts)), floats(B, 6)],
+    }.items()
+}  # fmt: skip
+# Every function of the compiled module, and of what it makes, with arguments that fit. Threads come first.
+NATIVE: dict[str, Callable[[], list[Any]]] = DISTANCES | {
+    "self_adversarial": lambda: [1, floats(B), floats(B, N), None, floats(B), 1.0, floats(B), floats(B, N)],
+    "thin": lambda: [1, floats(B, N), 0.5, 7],
+    "adam_rows": lambda: [
+        1, floats(U, K), floats(U, K), floats(U, K), torch.arange(B), floats(B, K), 0.1, 0.9, 0.99, 1e-8, 1.0
+    ],
+    "gather_rows": lambda: [1, floats(U, K), ids(B), floats(B, K)],
+    "unit_rows": lambda: [1, floats(U, K), torch.arange(B)],
+    "distinct": lambda: [ids(B), U, ids(B), ids(B)],
+    "mask_known": lambda: [ids(B, N, dtype=torch.bool), ids(N), *known()],
+    "scaled_l1_count": lambda: [
+        1, floats(B, K), floats(B, K), floats(B), floats(N, K), 0, *known(), ids(B), ids(B)
+    ],
+    "scaled_l1_top": lambda: [1, floats(B, K), floats(B, K), floats(N, K), 0, *known(), floats(B, 2), ids(B, 2)],
+    "normalise_rows": lambda: [1, floats(U, K), floats(U, K)],
+    "read_all": lambda: [1, floats(9)],
+    "Batch": lambda: [
+        floats(U, K), floats(V, 3 * K), ids(B), ids(B), ids(B), ids(1, N), None, 0, K, 2 * K, 1.0, 6.0, True
+    ],
+    "Batch.forward": lambda: [1, floats(B), floats(B, N)],
+    "Batch.backward": lambda: [1, floats(B), floats(B, N), floats(U, K), floats(V, 3 * K)],
+    "Steps": lambda: [ids(4, 3), 5, 2],
+    "Steps.find_bodies": lambda: [1, ids(4, 3), 1, 10, 1],
+    "Steps.count_bodies": lambda: [1, ids(4, 3, dtype=torch.int32), 1, 0.1, 5.0, 10, 10, 1],
+    "Steps.find_constants": lambda: [1, 0, 4, 1, 0.1, 5.0, 10],
+    "RuleIndex": lambda: [made("Steps"), ids(0, 9, dtype=torch.int32), 5.0, floats(KINDS) + 1, floats(KINDS) + 1, 0.9],
+    "RuleIndex.score": lambda: [1, ids(B), ids(B), True, floats(B, 5)],
+    "RuleIndex.explain": lambda: [1, ids(4, 3), floats(4), ids(4, 2), floats(4, 2)],
+}  # fmt: skip
+UNCHECKED = {"backends", "choose", "chosen", "lanes", "peak"}  # which read no tensors
+ODD: tuple[Any, ...] = (
+    None, True, 0, -1, 2**31, 2**62, -(2**63), 2**63, 1.5, float("nan"), float("inf"), -float("inf"), 1e300, "x", b"x",
+    (), [], {}, (torch.zeros(2),), floats(0), floats(0, 0), floats(2, 3), ids(2, 3), ids(2, 3, dtype=torch.int32),
+    torch.tensor(1.0), torch.full((B, K), float("nan")), torch.full((B,), float("inf")), torch.full((B,), 2**62),
+    torch.full((B,), -1), floats(K, B).t(), floats(B, K).double(), floats(B, 2 * K)[:, ::2],
+    torch.zeros(B, K, device="meta"),
+)  # fmt: skip
+
+
+def made(kind: str) -> Any:
+    thing = getattr(native.loaded(), kind)(*NATIVE[kind]())
+    if kind == "Batch":
+        thing.forward(*NATIVE["Batch.forward"]())
+    return thing
+
+
+def entry(name: str) -> Callable[..., object]:
+    kind, _, method = name.partition(".")
+    found: Callable[..., object] = getattr(made(kind), method) if method else getattr(native.loaded(), name)
+    return found
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_whatever_an_entry_of_the_module_is_given_it_takes_or_refuses(cpu_backend: str, name: str) -> None:
+    """Straight to the module, past all that Python checks before: one odd argument, and then several."""
+    chance = random.Random(name)
+    function, count = entry(name), len(NATIVE[name]())
+    function(*NATIVE[name]())
+    several = [{place: chance.choice(ODD) for place in range(count) if chance.random() < 0.4} for _ in range(50)]
+    for changes in [*({place: odd} for place in range(count) for odd in ODD), *several]:
+        if name == "distinct" and isinstance(size := changes.get(1), int) and size >= 2**31:
+            continue  # the size of a table: that much memory is asked for
+        arguments = [changes.get(place, fits) for place, fits in enumerate(NATIVE[name]())]
+        with contextlib.suppress(*REFUSED, RuntimeError, OverflowError):
+            function(*arguments)
+
+
+def test_every_entry_of_the_module_is_given_odd_arguments() -> None:
+    assert {name for name in dir(native.module) if name[0] != "_"} == UNCHECKED | {
+        name for name in NATIVE if "." not in name
+    }
+    methods = {
+        f"{kind}.{name}" for kind in ("Batch", "Steps", "RuleIndex") for name in dir(made(kind)) if name[0] != "_"
+    }
+    assert methods == {name for name in NATIVE if "." in name}
 
 
 def argument_count(function: Any) -> int:

@@ -27,6 +27,11 @@ SANITIZERS: dict[str, tuple[str, str, str]] = {
     "undefined": ("libubsan.so", "runtime error:", "UBSAN_OPTIONS=print_stacktrace=1"),
     "thread": ("libtsan.so", "WARNING: ThreadSanitizer", f"TSAN_OPTIONS=exitcode=0:suppressions={SUPPRESSIONS}"),
 }
+# An editable install finds its own sources before all others. Python runs this file first, and looks where it is told.
+FINDS_THE_COPY = """import sys
+
+sys.meta_path[:] = [finder for finder in sys.meta_path if "editable" not in type(finder).__module__]
+"""
 # The kernels' tests go through all back ends by themselves; those of training are repeated with each.
 KERNELS = ("tests/kernels", "--ignore=tests/kernels/test_gpu.py", "--ignore=tests/kernels/test_gpu_code.py")
 TRAINING = ("test_step.py", "test_softmax.py", "test_table.py", "test_trainer.py")
@@ -39,11 +44,13 @@ def build(sanitizer: str) -> Path:
     package = folder / "src" / "transher"
     defined = {"TRANSHER_SANITIZE": sanitizer, "Python_EXECUTABLE": sys.executable}
     options = [f"-D{name}={value}" for name, value in defined.items()]
-    subprocess.run(["cmake", "-S", ROOT, "-B", folder / "cmake", *options], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["cmake", "--build", folder / "cmake", "--target", "_native"], check=True)
+    cmake = [sys.executable, "-m", "cmake"]
+    subprocess.run([*cmake, "-S", ROOT, "-B", folder / "cmake", *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([*cmake, "--build", folder / "cmake", "--target", "_native"], check=True)
     shutil.rmtree(package, ignore_errors=True)
     shutil.copytree(ROOT / "src" / "transher", package, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     shutil.copy(next((folder / "cmake").glob("_native*.so")), package / "kernels")
+    (package.parent / "sitecustomize.py").write_text(FINDS_THE_COPY, "utf-8")
     return folder / "src"
 
 
@@ -62,6 +69,8 @@ def environment(sanitizer: str, source: Path, backend: str) -> dict[str, str]:
         key: f"{value}:log_path={BUILD / sanitizer / 'report'}",
         "TRANSHER_SIMD": backend,
         "TRANSHER_TEST_THREADS": THREADS,
+        # There are more threads of torch than cores: those that wait would keep the others from computing.
+        "OMP_WAIT_POLICY": "passive",
         "PYTHONMALLOC": "malloc",  # whose blocks the sanitizers know
     }
 
@@ -74,7 +83,7 @@ def backends(sanitizer: str, source: Path) -> list[str]:
     )
     path, *names = told.stdout.split()
     if not Path(path).is_relative_to(source):
-        raise SystemExit(f"{path} is imported, and not what was built: use an environment without an editable install.")
+        raise SystemExit(f"{path} is imported, and not what was built.")
     return names
 
 

@@ -8,18 +8,20 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from queue import Queue
 from typing import Any
 
 import pytest
 from tests.serving.process import PATIENT, PATIENTLY, Server, httpx
 
 from transher.errors import InputError
-from transher.serving.api import create_app
+from transher.serving.api import RELOADING, create_app
 from transher.serving.guard import TrustedProxies, host_name
-from transher.serving.server import load_explorers
+from transher.serving.server import Settings, load_explorers
 
 TOKEN = "a long secret"
 STRICT = f"""
@@ -255,6 +257,67 @@ def test_processes_share_an_address_survive_a_kill_and_are_replaced_together(
             assert 'transher_requests_total{route="/api/reload",status="200"} 1' in ask.get("metrics").text
     finally:
         assert served.stop() == 0
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """That of two processes, which have already ended, and in front of them the lines to them."""
+    processes = pytest.importorskip("transher.serving.processes")
+    if not hasattr(os, "memfd_create"):
+        pytest.skip("several processes need Linux")
+    made = processes._Supervisor([], Settings(processes=2))
+    made._work = processes.Shared("before")
+    pairs = [socket.socketpair() for _ in range(2)]
+    made.workers = [processes._Worker(subprocess.Popen(["true"]), own, row) for row, (own, _) in enumerate(pairs)]
+    made.theirs = [theirs for _, theirs in pairs]
+    monkeypatch.setattr(made, "_start", lambda _: [])
+    monkeypatch.setattr(made, "_end", lambda _: None)
+    yield made
+    made._work.close()
+    for theirs in made.theirs:
+        theirs.close()
+
+
+@pytest.mark.parametrize("reason", ["", "it cannot be read"])
+def test_a_process_that_dies_while_the_runs_are_read_anew_ends_no_other(
+    supervisor: Any, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asking = supervisor.workers[0]
+
+    def load() -> Any:
+        asking.tell({"said": "what it does not hear any more"})  # so that the line is not only at its end: it is broken
+        supervisor.theirs[0].close()
+        if reason:
+            raise InputError(reason)
+        return type(supervisor._work)("now")
+
+    monkeypatch.setattr(supervisor, "_load", load)
+    supervisor._reload(asking)
+    assert asking.messages() == []
+    assert (asking in supervisor.workers) == bool(reason)
+    assert supervisor._work.read(supervisor._work.descriptor) == ("before" if reason else "now")
+
+
+def test_a_second_request_to_read_the_runs_anew_is_told_that_there_was_one(
+    supervisor: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_load", lambda: type(supervisor._work)("now"))
+    supervisor._reload(supervisor.workers[0])
+    told = [json.loads(line.recv(1000)) for line in supervisor.theirs]
+    assert told == [{}, {"busy": RELOADING}]
+
+
+@pytest.mark.parametrize("asked", [b"", b"reload\n"])
+def test_a_process_hears_that_the_one_that_started_it_is_gone(asked: bytes) -> None:
+    processes = pytest.importorskip("transher.serving.processes")
+    own, theirs = socket.socketpair()
+    own.sendall(asked)
+    theirs.sendall(b"{}\n")
+    theirs.close()  # with what it was asked unread
+    replies: Queue[bytes] = Queue()
+    processes._hear(own, replies)
+    assert [replies.get(), replies.get()] == [b"{}\n", b""]
+    own.close()
 
 
 def answered_by_all(client: Any, asked: Callable[[], bool]) -> None:

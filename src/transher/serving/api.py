@@ -52,6 +52,7 @@ def _text(media_type: str) -> dict[int | str, dict[str, Any]]:
 Name = Annotated[str, Query(min_length=1, max_length=s.NAME_LENGTH, description="Identifier or name.")]
 OptionalName = Annotated[str | None, Query(min_length=1, max_length=s.NAME_LENGTH)]
 Top = Annotated[int, Query(ge=1, le=s.TOP)]
+RELOADING = "The runs are being read anew already."
 MissingShare = Annotated[s.MissingShare, Query()]
 
 
@@ -161,7 +162,7 @@ def _reloading(reload: Reload | None) -> APIRouter:
         if reload is None:
             raise HTTPException(403, "A server without a token does not reload: any page could ask it to.")
         if under_way.locked():
-            raise HTTPException(409, "The runs are being read anew already.")
+            raise HTTPException(409, RELOADING)
         async with under_way:
             fresh = await asyncio.to_thread(reload)
             if fresh is not None:

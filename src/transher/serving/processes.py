@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Queue
@@ -27,10 +28,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from fastapi import HTTPException
 
 from transher.errors import TransherError
 from transher.runs.run import Run
-from transher.serving.api import route_paths
+from transher.serving.api import RELOADING, route_paths
 from transher.serving.explorer import Explorer
 from transher.serving.metrics import RequestCounters
 from transher.serving.server import Settings, explore, listening, load_runs, make_server
@@ -104,9 +106,15 @@ class _Worker:
 
     def messages(self) -> list[str]:
         """What it has said since; nothing any more once it has ended."""
-        self.unread += self.line.recv(4096)
+        with suppress(ConnectionError):  # it has ended before it heard what it was told
+            self.unread += self.line.recv(4096)
         *whole, self.unread = self.unread.split(b"\n")
         return [message.decode() for message in whole]
+
+    def tell(self, told: Mapping[str, str]) -> None:
+        """Say something to it; if it has ended, nobody hears."""
+        with suppress(ConnectionError):
+            self.line.sendall(json.dumps(told).encode() + b"\n")
 
 
 def serve_together(folders: Sequence[Path], settings: Settings) -> None:
@@ -201,10 +209,11 @@ class _Supervisor:
             if self._work is not before:
                 self._work.close()
             self._work = before
-            asking.line.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
+            asking.tell({"error": str(error)})
             return
         self.workers = fresh
-        asking.line.sendall(b"{}\n")
+        for worker in old:  # one that has asked too in the meantime would wait for ever
+            worker.tell({} if worker is asking else {"busy": RELOADING})
         before.close()
         threading.Thread(target=self._end, args=(old,), daemon=True).start()
 
@@ -230,11 +239,13 @@ def answer() -> None:
         torch.set_num_threads(work.settings.threads)
     memory = np.frombuffer(mmap.mmap(counters, 0), np.float64).reshape(work.rows, -1)
     talking = socket.socket(fileno=line)
-    said, replies = talking.makefile("rb"), Queue[bytes]()
+    replies = Queue[bytes]()
 
     def reload() -> Mapping[str, Explorer] | None:
         talking.sendall(b"reload\n")
         told = json.loads(replies.get() or b'{"error": "The server is stopping."}')
+        if "busy" in told:
+            raise HTTPException(409, told["busy"])
         if "error" in told:
             raise TransherError(told["error"])
         return None
@@ -242,11 +253,17 @@ def answer() -> None:
     server = make_server(explore(work.runs), work.settings, reload, RequestCounters(route_paths(), memory, row))
 
     def hear() -> None:
-        for message in said:
-            replies.put(message)
-        replies.put(b"")  # the one that started this process is gone
+        _hear(talking, replies)
         server.should_exit = True
 
     threading.Thread(target=hear, daemon=True).start()
     talking.sendall(b"ready\n")
     server.run(sockets=[socket.socket(fileno=bound)])
+
+
+def _hear(line: socket.socket, replies: Queue[bytes]) -> None:
+    """Pass on what the process says that started this one, and nothing at all once it is gone."""
+    with suppress(ConnectionError):  # it is gone and has not heard what it was asked
+        for message in line.makefile("rb"):
+            replies.put(message)
+    replies.put(b"")
