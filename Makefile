@@ -53,7 +53,8 @@ dev: pyproject.toml constraints.txt  ## an editable install for contributors: C+
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt scikit-build-core nanobind ninja cmake
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation \
-	  --config-settings=editable.rebuild=true --config-settings=build-dir=build/editable --editable '.[dev]'
+	  --config-settings=editable.rebuild=true --config-settings=editable.verbose=false \
+	  --config-settings=build-dir=build/editable --editable '.[dev]'
 	git rev-parse --git-dir >/dev/null 2>&1 && $(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push || true
 	touch $(VENV)/.editable $(VENV)/.developing $(VENV)/.installed
 

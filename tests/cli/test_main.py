@@ -34,6 +34,12 @@ def test_every_command_has_help() -> None:
         assert "Usage" in result.output
 
 
+def test_the_list_of_commands_cuts_no_sentence_short() -> None:
+    listed = call("--help").output.partition("Commands:")[2]
+    assert len(listed.strip().splitlines()) == len(main.commands)
+    assert "..." not in listed
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

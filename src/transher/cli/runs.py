@@ -158,10 +158,10 @@ def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
 @threads_option
 @as_json
 def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
-    """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
+    """Join finished runs of one model into one run.
 
-    Trainings that differ in their seed or their initialisation make different errors: the mean is usually better
-    than each.
+    All are of one graph, and the score is the mean of theirs. Trainings that differ in their seed or their
+    initialisation make different errors: the mean is usually better than each.
     """
     from transher.cli.display import note
     from transher.runs.joining import join as join_runs
@@ -209,10 +209,10 @@ def blend(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json
 def update(
     run_folder: Path, triples_file: Path | None, out: Path, steps: int | None, threads: int | None, as_json: bool
 ) -> None:
-    """Add new triples, entities and relations to a trained run, and report how old answers changed.
+    """Add new triples, entities and relations to a trained run.
 
-    Facts that were called right on the page or by `transher verdicts` join the graph too, and those that were called
-    wrong leave it. With such facts, NEW_TRIPLES may be left out.
+    A report says how old answers changed. Facts that were called right on the page or by `transher verdicts` join
+    the graph too, and those that were called wrong leave it. With such facts, NEW_TRIPLES may be left out.
     """
     from transher.cli.display import print_update
     from transher.cli.progress import TrainingDisplay
@@ -284,9 +284,10 @@ def search(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Search for the recipe with the best validation MRR; test triples are not used.
+    """Search for the recipe with the best validation MRR.
 
-    The same command resumes a search that was stopped. The best recipe so far is in OUT/best.toml.
+    Test triples are not used. The same command resumes a search that was stopped. The best recipe so far is in
+    OUT/best.toml.
     """
     from transher.cli.display import note, print_recipe, print_search
     from transher.cli.progress import SearchDisplay

@@ -65,10 +65,11 @@ def serve(
     trusted_proxies: tuple[str, ...],
     threads: int | None,
 ) -> None:
-    """Serve a page to explore runs, side by side if there are several, and an HTTP API under /api.
+    """Serve a page to explore runs, and an HTTP API.
 
-    Every option can be set in the environment: TRANSHER_HOST, TRANSHER_PORT, TRANSHER_TOKEN, TRANSHER_PROCESSES,
-    TRANSHER_LOG, TRANSHER_TRUSTED_PROXY (with spaces between several), and the runs as TRANSHER_RUNS (with : between).
+    Several runs are shown side by side. The API is under /api. Every option can be set in the environment:
+    TRANSHER_HOST, TRANSHER_PORT, TRANSHER_TOKEN, TRANSHER_PROCESSES, TRANSHER_LOG, TRANSHER_TRUSTED_PROXY (with
+    spaces between several), and the runs as TRANSHER_RUNS (with : between).
     """
     from transher.cli.display import note
     from transher.serving.server import Settings
