@@ -273,7 +273,7 @@ def choose_any_recipe(
         seeded = settings if seed is None else (*settings, f"choice.seed={seed}")
         return chosen.with_settings(seeded), (
             f"Choosing models for {graph.name} ({len(graph.entities):,} entities, {len(graph.train):,} training "
-            "triples) by validation triples; --minutes gives it more time, --model trains one model:"
+            "triples) by validation triples. --minutes gives it more time, --model trains one model."
         )
     if isinstance(chosen, RuleRecipe):
         seeded = settings if seed is None else (*settings, f"mining.seed={seed}")

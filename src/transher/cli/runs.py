@@ -80,13 +80,14 @@ def train(
     With --workers, and on several machines, where torchrun starts the same command on each, one model is trained:
     transher, unless --model names another. A choice is for one process. See the docs, Beyond one machine.
     """
-    from transher.cli.display import print_recipe
+    from transher.cli.display import note, print_recipe
     from transher.cli.launching import begun, resume_with, shown_by_first
     from transher.runs.folder import refuse_to_overwrite
     from transher.runs.sharded import first_does
     from transher.runs.train import began_with, begin
     from transher.runs.train import resume as resume_run
     from transher.runs.train import train as train_run
+    from transher.training.choice_recipe import ChoiceRecipe
     from transher.workers import joined, launched
 
     use_threads(threads)
@@ -101,7 +102,10 @@ def train(
         alone = workers is None and not launched()
         named = chosen["graph"], model, recipe_name, settings, seed, minutes
         recipe, reason = choose_any_recipe(*named, alone=alone)
-        print_recipe(recipe, reason)
+        if isinstance(recipe, ChoiceRecipe):
+            note(reason)
+        else:
+            print_recipe(recipe, reason)
         chosen["recipe"] = recipe
 
     with shown_by_first() as display:
