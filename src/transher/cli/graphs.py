@@ -33,7 +33,7 @@ def datasets(as_json: bool) -> None:
 def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
     """Show what a graph is made of, and what looks wrong in it.
 
-    Sizes, degrees, relation types and patterns, duplicates, leakage between splits.
+    It prints sizes, degrees, relation types and patterns, duplicates, and leakage between splits.
     """
     from transher.cli.display import print_statistics
     from transher.graph import graph_statistics
@@ -93,12 +93,13 @@ def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_j
 @click.option("--triples", default="0", metavar="N", help="Training triples, such as 500M.")
 @click.option("--relations", default="1000", metavar="N", show_default=True, help="Relations.")
 @click.option("--batch", type=click.IntRange(min=1), default=1024, show_default=True, help="Positives per worker.")
-@click.option("--negatives", type=click.IntRange(min=1), default=256, show_default=True)
+@click.option("--negatives", type=click.IntRange(min=1), default=256, show_default=True, help="Negatives per step.")
 @click.option(
     "--optimizer",
     type=click.Choice(["sparse-adam", "adagrad", "row-adagrad"]),
     default="sparse-adam",
     show_default=True,
+    help="Optimiser, which decides how much is kept for each row.",
 )
 @as_json
 def plan(

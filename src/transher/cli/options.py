@@ -136,7 +136,13 @@ def out_option(help: str) -> Callable[..., Any]:
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the file if it is there already.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
-split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+split_option = click.option(
+    "--split",
+    type=click.Choice(["test", "valid", "train"]),
+    default="test",
+    show_default=True,
+    help="Which triples are ranked.",
+)
 
 
 def _use_device(context: click.Context, option: click.Parameter, name: Any) -> None:

@@ -26,7 +26,14 @@ from transher.cli.options import threads_option, use_threads
     envvar="TRANSHER_HOST",
     help="Address; any but loopback needs a token.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=8085, show_default=True, envvar="TRANSHER_PORT")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8085,
+    show_default=True,
+    envvar="TRANSHER_PORT",
+    help="Port to listen on.",
+)
 @click.option("--token", envvar="TRANSHER_TOKEN", help="Token that clients must send; better set as TRANSHER_TOKEN.")
 @click.option(
     "--processes",
