@@ -9,7 +9,7 @@ SOURCES := $(shell find src native -type f -not -name '*.so' -not -path '*/__pyc
 INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tests/kernels/test_training_step.py \
 	tests/kernels/test_gpu.py
 
-.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock clean
+.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock locked-environment clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
@@ -111,13 +111,17 @@ $(VENV)/.installed: $(SOURCES) requirements.lock requirements-cpu.lock
 	$(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt .
 	touch $@
 
-# After `make dev` the environment follows the sources by itself.
+# After `make dev` the environment follows the sources by itself: nothing is installed again until the lock is newer.
 $(VENV)/.developing: $(SOURCES) requirements-dev.lock requirements-cpu.lock
+	[ $(VENV)/.editable -nt requirements-dev.lock ] || $(MAKE) --no-print-directory locked-environment
+	touch $@ $(VENV)/.installed
+
+locked-environment:
 	$(PYTHON) -m venv $(VENV)
 	$(CPU_TORCH)
 	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
-	[ -e $(VENV)/.editable ] || $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'
-	touch $@ $(VENV)/.installed
+	if [ -e $(VENV)/.editable ]; then touch $(VENV)/.editable; \
+	  else $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'; fi
 
 $(VENV)/.measuring: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
