@@ -16,7 +16,7 @@ INTERPRETED := tests/kernels/test_distances.py tests/kernels/test_ranking.py tes
 # What the extra `gpu` needs. Installed by itself: with the package it would be built anew, and no longer be editable.
 GPU := triton
 
-.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock clean
+.PHONY: demo dev test test-fast test-gpu coverage check docs wheel bench bench-quick bench-gpu growth thinning faults fuzz sanitize soak lock locked-environment clean
 
 demo: $(VENV)/.installed  ## train on the embedded graph and answer some questions, in under two minutes
 	rm -rf runs/demo
@@ -60,7 +60,8 @@ dev: pyproject.toml constraints.txt  ## an editable install for contributors: C+
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints.txt scikit-build-core nanobind ninja cmake
 	$(BIN)/pip install --quiet --constraint constraints.txt --no-build-isolation \
-	  --config-settings=editable.rebuild=true --config-settings=editable.verbose=false --config-settings=build-dir=build/editable --editable '.[dev]'
+	  --config-settings=editable.rebuild=true --config-settings=editable.verbose=false \
+	  --config-settings=build-dir=build/editable --editable '.[dev]'
 	git rev-parse --git-dir >/dev/null 2>&1 && $(BIN)/pre-commit install --hook-type pre-commit --hook-type pre-push || true
 	touch $(VENV)/.editable $(VENV)/.developing $(VENV)/.installed
 
@@ -117,13 +118,17 @@ $(VENV)/.installed: $(SOURCES) requirements.lock requirements-cpu.lock
 	$(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt .
 	touch $@
 
-# After `make dev` the environment follows the sources by itself.
+# After `make dev` the environment follows the sources by itself: nothing is installed again until the lock is newer.
 $(VENV)/.developing: $(SOURCES) requirements-dev.lock requirements-cpu.lock
+	[ $(VENV)/.editable -nt requirements-dev.lock ] || $(MAKE) --no-print-directory locked-environment
+	touch $@ $(VENV)/.installed
+
+locked-environment:
 	$(PYTHON) -m venv $(VENV)
 	$(CPU_TORCH)
 	$(BIN)/pip install --quiet --no-deps --require-hashes --requirement requirements-dev.lock
-	[ -e $(VENV)/.editable ] || $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'
-	touch $@ $(VENV)/.installed
+	if [ -e $(VENV)/.editable ]; then touch $(VENV)/.editable; \
+	  else $(BIN)/pip install --quiet --no-build-isolation --constraint constraints.txt '.[dev]'; fi
 
 $(VENV)/.measuring: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)

@@ -61,13 +61,13 @@ def take_report(browser: Any, report: Path) -> Iterator[Path]:
 
 
 def main() -> None:
-    address, report = sys.argv[1:3]
+    address, *reports = sys.argv[1:]
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
         for name in VIEWS:
             print(take(browser, address, name))
-        for path in take_report(browser, Path(report)):
-            print(path)
+        for report in reports:
+            print(*take_report(browser, Path(report)), sep="\n")
         browser.close()
 
 

@@ -161,7 +161,7 @@ def test_evidence_as_json_and_in_words(run: transher.Run) -> None:
     assert "x r2 y ⇐ x r0 z, z r1 y holds for" in shown.stdout
     assert "The graph has this fact" in shown.stdout
     assert "Why this probability" in shown.stdout
-    assert re.search(r"This raises the odds [\d.,]+ times\.", shown.stdout)
+    assert re.search(r"This multiplies the odds by [\d.,]+\d\.", shown.stdout)
     found = json.loads(CliRunner().invoke(main, [*asked, "--json"]).stdout)
     assert found["rules"][0]["examples"][0][0]["identifiers"] == ["e010", "r0", "e040"]
     assert 0 <= found["probability"] <= 1

@@ -82,6 +82,19 @@ def test_an_answer_that_was_held_out_is_not_called_unknown() -> None:
     assert sentences(unknown, reasons)[0].sentence == "No tail of uses_currency is known for Germany."
 
 
+def test_of_a_known_fact_only_other_answers_are_counted() -> None:
+    known = replace(ASKED, others={}, known=True)
+    reasons = [Reason(name, USUAL[name], 2.0 if name == "known tails" else 0.0) for name in FEATURES]
+    assert sentences(known, reasons)[0].sentence == "No other tail of uses_currency is known for Germany."
+    values = USUAL | {"known heads": 1, "heads per tail": 4.25}
+    reasons = [Reason(name, values[name], -1.0 if name == "known heads" else 0.0) for name in FEATURES]
+    wanted = "Euro has 1 other known head of uses_currency; on average there are 4.2."
+    assert sentences(known, reasons)[0].sentence == wanted
+    graph = make_graph([(0, 0, 5), (1, 0, 6)])
+    effects = [Reason(name, USUAL[name], 2.0 if name == "known tails" else 0.0) for name in FEATURES]
+    assert in_words(graph, (0, 0, 5), effects)[0].sentence == "No other tail of r0 is known for e000."
+
+
 def test_features_that_say_the_same_are_one_reason_with_their_effects_added_up() -> None:
     (reason,) = told({}, {"rules": 1.0, "strongest rule": 0.5})
     assert reason.factor == pytest.approx(math.exp(1.5))
@@ -101,10 +114,10 @@ def test_the_strongest_reason_comes_first_and_hardly_any_effect_is_left_out(effe
 @pytest.mark.parametrize(
     ("factor", "words"),
     [
-        (12.4, "raises the odds 12 times"),
-        (1.25, "raises the odds 1.2 times"),
-        (1 / 4, "lowers the odds 4.0 times"),
-        (1234.5, "raises the odds 1,200 times"),
+        (12.4, "multiplies the odds by 12"),
+        (1.25, "multiplies the odds by 1.2"),
+        (1 / 4, "divides the odds by 4.0"),
+        (1234.5, "multiplies the odds by 1,200"),
     ],
 )
 def test_an_effect_is_told_as_a_factor_of_two_digits(factor: float, words: str) -> None:

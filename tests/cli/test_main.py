@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 from tests.cli.conftest import call
 
@@ -32,6 +33,17 @@ def test_every_command_has_help() -> None:
         result = call(name, "--help")
         assert result.exit_code == 0
         assert "Usage" in result.output
+
+
+def test_every_option_says_what_it_means() -> None:
+    options = [(name, option) for name, command in main.commands.items() for option in command.params]
+    assert not [(name, option.opts) for name, option in options if isinstance(option, click.Option) and not option.help]
+
+
+def test_the_list_of_commands_cuts_no_sentence_short() -> None:
+    listed = call("--help").output.partition("Commands:")[2]
+    assert len(listed.strip().splitlines()) == len(main.commands)
+    assert "..." not in listed
 
 
 @pytest.mark.parametrize(

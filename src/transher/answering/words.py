@@ -48,6 +48,7 @@ class Asked:
     tail: str
     candidates: Mapping[Side, int]
     others: Mapping[Side, str]  # a known answer for the side that is another one, where there is one
+    known: bool = False  # the judge leaves the triple itself out of what is known
 
 
 def in_words(graph: Graph, triple: tuple[int, int, int], reasons: Sequence[Reason]) -> list[Because]:
@@ -69,9 +70,9 @@ def sentences(asked: Asked, reasons: Sequence[Reason]) -> list[Because]:
 
 
 def effect_in_words(because: Because) -> str:
-    """What a reason does to the odds: "raises the odds 12 times"."""
-    verb, factor = ("raises", because.factor) if because.factor >= 1 else ("lowers", 1 / because.factor)
-    return f"{verb} the odds {_rounded(factor)} times"
+    """What a reason does to the odds: "multiplies the odds by 12"."""
+    verb, factor = ("multiplies", because.factor) if because.factor >= 1 else ("divides", 1 / because.factor)
+    return f"{verb} the odds by {_rounded(factor)}"
 
 
 def _rounded(factor: float) -> str:
@@ -92,7 +93,8 @@ def _asked(graph: Graph, triple: tuple[int, int, int]) -> Asked:
             others[side] = graph.entities.label(int(known[0]))
     one, other = graph.entities.labels([head, tail])
     fitting = {side: len(graph.ends.fitting(graph.known.end(relation, side))) for side, _, _ in sides}
-    return Asked(one, graph.relations.label(relation), other, fitting, others)
+    listed = bool(graph.known.has(np.array([triple]))[0])
+    return Asked(one, graph.relations.label(relation), other, fitting, others, listed)
 
 
 def _among(asked: Asked, values: Values, side: Side, speaks_for: bool) -> str:
@@ -130,7 +132,7 @@ def _known(asked: Asked, values: Values, side: Side, speaks_for: bool) -> str:
         start = (
             f"Training saw no {side} of {asked.relation} for {anchor}"
             if held_out
-            else f"No {side} of {asked.relation} is known for {anchor}"
+            else f"No {'other ' if asked.known else ''}{side} of {asked.relation} is known for {anchor}"
         )
         if speaks_for and filled >= _USUAL:
             return f"{start}, and {filled:.0%} of the entities like it have one."
@@ -138,13 +140,14 @@ def _known(asked: Asked, values: Values, side: Side, speaks_for: bool) -> str:
             return f"{start}, and only {filled:.0%} of the entities like it have one."
         return f"{start}."
     if single >= _USUAL and not speaks_for:
-        other = asked.others.get(side, f"a {side}")
+        there = asked.others.get(side, f"a {side}")
         return (
-            f"{anchor} already has {other} as {side} of {asked.relation}, and {single:.0%} of the {end}s of this "
+            f"{anchor} already has {there} as {side} of {asked.relation}, and {single:.0%} of the {end}s of this "
             "relation have only one."
         )
     noun = side if known == 1 else f"{side}s"
-    return f"{anchor} has {known:,.0f} known {noun} of {asked.relation}; on average there are {usual:.1f}."
+    other = "other " if asked.known else ""
+    return f"{anchor} has {known:,.0f} {other}known {noun} of {asked.relation}; on average there are {usual:.1f}."
 
 
 def _rules(asked: Asked, values: Values, speaks_for: bool) -> str:

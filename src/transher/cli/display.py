@@ -63,6 +63,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         title=Text(shown_lines(title)) if title else None,
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        show_header=any(columns),
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
@@ -279,9 +280,11 @@ def print_statistics(statistics: GraphStatistics) -> None:
 def print_recipe(recipe: AnyRecipe, reason: str) -> None:
     """The settings of a training, a paragraph per section."""
     note(reason)
+    table = Table.grid(padding=(0, 1, 0, 0))
     for section, values in recipe.model_dump().items():
         settings = shown(" ".join(f"{key}={value}" for key, value in values.items()))
-        MESSAGES.print(Text.assemble("  ", (section, "bold"), " ", settings))
+        table.add_row(Text(f"  {section}", "bold"), Text(settings))
+    MESSAGES.print(table)
 
 
 def print_search(found: Outcome, space: Sequence[Range]) -> None:
@@ -391,10 +394,11 @@ def print_completion(summary: CompletionSummary) -> None:
 
 def print_update(out: str, report: UpdateReport) -> None:
     """What joined a run, and how far old answers moved."""
+    more = ", …" if report.new_entities > len(report.examples) else ""
+    names = f" ({', '.join(report.examples)}{more})" if report.examples else ""
     say(
-        f"{report.added:,} triples joined ({report.already_known:,} were known), with {report.new_relations:,} new "
-        f"relations and {report.new_entities:,} new entities ({', '.join(report.examples) or 'none'}"
-        f"{', …' if report.new_entities > len(report.examples) else ''}). The run is in {out}."
+        f"Triples added: {report.added:,}; known already: {report.already_known:,}. "
+        f"New relations: {report.new_relations:,}; new entities: {report.new_entities:,}{names}. The run is in {out}."
     )
     if report.mrr_before is None or report.mrr_after is None:
         return

@@ -32,7 +32,10 @@ from transher.errors import InputError, UsageError
 def evaluate(
     run_folder: Path, split: Any, by: str | None, calibration: bool, threads: int | None, as_json: bool
 ) -> None:
-    """Rank the triples of a split among all entities (or among supplied candidates) and print the metrics."""
+    """Rank the triples of a split and print the metrics.
+
+    Each answer is ranked among all entities or, where a benchmark supplies them, among its candidates.
+    """
     from transher.cli.display import print_calibration, print_evaluation
     from transher.cli.progress import progress_bar
 
@@ -63,7 +66,10 @@ def evaluate(
 @threads_option
 @as_json
 def compare(first: Path, second: Path, split: Any, threads: int | None, as_json: bool) -> None:
-    """Test whether one run ranks the same queries better than another: paired bootstrap and Wilcoxon."""
+    """Test whether one run ranks better than another.
+
+    Both rank the same queries: paired bootstrap, and Wilcoxon's signed-rank test.
+    """
     from transher.cli.display import print_comparison
     from transher.cli.progress import progress_bar
     from transher.runs.compare import compare as compare_runs

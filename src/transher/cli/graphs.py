@@ -31,7 +31,10 @@ def datasets(as_json: bool) -> None:
 @reading_options
 @as_json
 def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
-    """Show what a graph is made of: sizes, degrees, relation types and patterns, duplicates, leakage."""
+    """Show what a graph is made of, and what looks wrong in it.
+
+    It prints sizes, degrees, relation types and patterns, duplicates, and leakage between splits.
+    """
     from transher.cli.display import print_statistics
     from transher.graph import graph_statistics
 
@@ -55,10 +58,11 @@ def stats(graph_name: str, as_json: bool, **reading: Any) -> None:
 )
 @as_json
 def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_json: bool) -> None:
-    """Prepare a graph that is larger than memory: ids, parts and sorted indexes, on disk.
+    """Prepare a graph that is larger than memory for training.
 
-    FILES are TSV, CSV, Parquet or N-Triples, or folders of them. `transher train OUT` takes the folder; with several
-    workers, each reads its part of it. Stopped, it is resumed by the same command.
+    Ids, parts and sorted indexes are written to disk. FILES are TSV, CSV, Parquet or N-Triples, or folders of them.
+    `transher train OUT` takes the folder; with several workers, each reads its part of it. Stopped, it is resumed
+    by the same command.
     """
     from dataclasses import asdict
 
@@ -89,12 +93,13 @@ def prepare(files: tuple[Path, ...], out: Path, memory: str, held_out: int, as_j
 @click.option("--triples", default="0", metavar="N", help="Training triples, such as 500M.")
 @click.option("--relations", default="1000", metavar="N", show_default=True, help="Relations.")
 @click.option("--batch", type=click.IntRange(min=1), default=1024, show_default=True, help="Positives per worker.")
-@click.option("--negatives", type=click.IntRange(min=1), default=256, show_default=True)
+@click.option("--negatives", type=click.IntRange(min=1), default=256, show_default=True, help="Negatives per step.")
 @click.option(
     "--optimizer",
     type=click.Choice(["sparse-adam", "adagrad", "row-adagrad"]),
     default="sparse-adam",
     show_default=True,
+    help="Optimiser, which decides how much is kept for each row.",
 )
 @as_json
 def plan(
@@ -108,7 +113,7 @@ def plan(
     optimizer: str,
     as_json: bool,
 ) -> None:
-    """Print how much memory and traffic a training takes, by arithmetic."""
+    """Compute how much memory and traffic a training takes."""
     from transher.cli.display import print_table
     from transher.training.plan import plan as plan_of
 

@@ -136,7 +136,13 @@ def out_option(help: str) -> Callable[..., Any]:
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the file if it is there already.")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs instead of tables for people.")
 run_argument = click.argument("run_folder", metavar="RUN", type=click.Path(path_type=Path))
-split_option = click.option("--split", type=click.Choice(["test", "valid", "train"]), default="test", show_default=True)
+split_option = click.option(
+    "--split",
+    type=click.Choice(["test", "valid", "train"]),
+    default="test",
+    show_default=True,
+    help="Which triples are ranked.",
+)
 
 
 def _use_device(context: click.Context, option: click.Parameter, name: Any) -> None:
@@ -273,7 +279,7 @@ def choose_any_recipe(
         seeded = settings if seed is None else (*settings, f"choice.seed={seed}")
         return chosen.with_settings(seeded), (
             f"Choosing models for {graph.name} ({len(graph.entities):,} entities, {len(graph.train):,} training "
-            "triples) by validation triples; --minutes gives it more time, --model trains one model:"
+            "triples) by validation triples. --minutes gives it more time, --model trains one model."
         )
     if isinstance(chosen, RuleRecipe):
         seeded = settings if seed is None else (*settings, f"mining.seed={seed}")

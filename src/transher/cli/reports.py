@@ -73,7 +73,7 @@ def reproduce(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Train the runs that the paper's tables need, record the results and rewrite the tables.
+    """Train what the paper's tables need, and rewrite the tables.
 
     Finished runs are not trained again, and interrupted ones are resumed. Without --quick or --results, results are
     written to results/, and the tables in README.md and docs/results.md are rendered from them.
@@ -147,7 +147,10 @@ def _tell_rewritten(paths: list[Path]) -> None:
 @threads_option
 @as_json
 def analyze(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
-    """Write a report on runs of one graph: a page that opens offline, and each picture as PNG and SVG."""
+    """Write a report on runs of one graph.
+
+    It is one page that opens offline. Each picture is written as PNG and SVG, too.
+    """
     from transher.cli.display import note
     from transher.cli.progress import progress_bar
 

@@ -80,13 +80,14 @@ def train(
     With --workers, and on several machines, where torchrun starts the same command on each, one model is trained:
     transher, unless --model names another. A choice is for one process. See the docs, Beyond one machine.
     """
-    from transher.cli.display import print_recipe
+    from transher.cli.display import note, print_recipe
     from transher.cli.launching import begun, resume_with, shown_by_first
     from transher.runs.folder import refuse_to_overwrite
     from transher.runs.sharded import first_does
     from transher.runs.train import began_with, begin
     from transher.runs.train import resume as resume_run
     from transher.runs.train import train as train_run
+    from transher.training.choice_recipe import ChoiceRecipe
     from transher.workers import joined, launched
 
     use_threads(threads)
@@ -101,7 +102,10 @@ def train(
         alone = workers is None and not launched()
         named = chosen["graph"], model, recipe_name, settings, seed, minutes
         recipe, reason = choose_any_recipe(*named, alone=alone)
-        print_recipe(recipe, reason)
+        if isinstance(recipe, ChoiceRecipe):
+            note(reason)
+        else:
+            print_recipe(recipe, reason)
         chosen["recipe"] = recipe
 
     with shown_by_first() as display:
@@ -158,10 +162,10 @@ def _tell_trained(run: Run, out: Path, as_json: bool) -> None:
 @threads_option
 @as_json
 def join(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json: bool) -> None:
-    """Join finished runs of one model on one graph into one run, whose score is the mean of theirs.
+    """Join finished runs of one model into one run.
 
-    Trainings that differ in their seed or their initialisation make different errors: the mean is usually better
-    than each.
+    All are of one graph, and the score is the mean of theirs. Trainings that differ in their seed or their
+    initialisation make different errors: the mean is usually better than each.
     """
     from transher.cli.display import note
     from transher.runs.joining import join as join_runs
@@ -209,10 +213,10 @@ def blend(run_folders: tuple[Path, ...], out: Path, threads: int | None, as_json
 def update(
     run_folder: Path, triples_file: Path | None, out: Path, steps: int | None, threads: int | None, as_json: bool
 ) -> None:
-    """Add new triples, entities and relations to a trained run, and report how old answers changed.
+    """Add new triples, entities and relations to a trained run.
 
-    Facts that were called right on the page or by `transher verdicts` join the graph too, and those that were called
-    wrong leave it. With such facts, NEW_TRIPLES may be left out.
+    A report says how old answers changed. Facts that were called right on the page or by `transher verdicts` join
+    the graph too, and those that were called wrong leave it. With such facts, NEW_TRIPLES may be left out.
     """
     from transher.cli.display import print_update
     from transher.cli.progress import TrainingDisplay
@@ -284,9 +288,10 @@ def search(
     as_json: bool,
     **reading: Any,
 ) -> None:
-    """Search for the recipe with the best validation MRR; test triples are not used.
+    """Search for the recipe with the best validation MRR.
 
-    The same command resumes a search that was stopped. The best recipe so far is in OUT/best.toml.
+    Test triples are not used. The same command resumes a search that was stopped. The best recipe so far is in
+    OUT/best.toml.
     """
     from transher.cli.display import note, print_recipe, print_search
     from transher.cli.progress import SearchDisplay

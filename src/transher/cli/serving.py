@@ -26,7 +26,14 @@ from transher.cli.options import threads_option, use_threads
     envvar="TRANSHER_HOST",
     help="Address; any but loopback needs a token.",
 )
-@click.option("--port", type=click.IntRange(1, 65535), default=8085, show_default=True, envvar="TRANSHER_PORT")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=8085,
+    show_default=True,
+    envvar="TRANSHER_PORT",
+    help="Port to listen on.",
+)
 @click.option("--token", envvar="TRANSHER_TOKEN", help="Token that clients must send; better set as TRANSHER_TOKEN.")
 @click.option(
     "--processes",
@@ -65,10 +72,11 @@ def serve(
     trusted_proxies: tuple[str, ...],
     threads: int | None,
 ) -> None:
-    """Serve a page to explore runs, side by side if there are several, and an HTTP API under /api.
+    """Serve a page to explore runs, and an HTTP API.
 
-    Every option can be set in the environment: TRANSHER_HOST, TRANSHER_PORT, TRANSHER_TOKEN, TRANSHER_PROCESSES,
-    TRANSHER_LOG, TRANSHER_TRUSTED_PROXY (with spaces between several), and the runs as TRANSHER_RUNS (with : between).
+    Several runs are shown side by side. The API is under /api. Every option can be set in the environment:
+    TRANSHER_HOST, TRANSHER_PORT, TRANSHER_TOKEN, TRANSHER_PROCESSES, TRANSHER_LOG, TRANSHER_TRUSTED_PROXY (with
+    spaces between several), and the runs as TRANSHER_RUNS (with : between).
     """
     from transher.cli.display import note
     from transher.cli.launching import speaks

@@ -27,7 +27,7 @@ training.lr` one setting."""
 @click.option("--markdown", is_flag=True, help=f"Print the page {PAGE}, which has every setting.")
 @as_json
 def settings(wanted: str | None, markdown: bool, as_json: bool) -> None:
-    """Show every setting of a training: its meaning, its default, and what it may be.
+    """Show every setting with its meaning, default and range.
 
     SECTION is model, training or validation; NAME is one setting, such as training.lr. Change a setting with
     `transher train --set NAME=VALUE`, or in a recipe's TOML file.

@@ -3,7 +3,7 @@
 import { ofRun } from "./api.js";
 import { h, number, percent } from "./dom.js";
 import { neighbourhood } from "./neighbourhood.js";
-import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLink } from "./parts.js";
+import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLink, whyLink } from "./parts.js";
 import { link } from "./route.js";
 import { asText, takeAway, takeFacts } from "./table.js";
 import { plainName } from "./words.js";
@@ -21,8 +21,8 @@ export async function entity(run, { name }) {
   return [
     h("div", { class: "title" },
       h("h1", {}, plainName(self)),
-      h("p", { class: "quiet" }, self.description, self.description ? " · " : "", h("code", {}, self.identifier), " · ",
-        `${number(self.degree)} known facts`),
+      h("p", { class: "quiet" }, self.description, self.description ? " · " : "",
+        self.identifier === self.name ? "" : [h("code", {}, self.identifier), " · "], `${number(self.degree)} known facts`),
       h("p", { class: "actions" },
         h("a", { class: "button", href: link("ask", { head: self.identifier }) }, "Ask about it"),
         h("a", { class: "button", href: link("map", { at: self.identifier }) }, "Show on the map"))),
@@ -86,10 +86,7 @@ const ends = (view, group, other) => group.side === "tail" ? [view.entity, other
 // A known fact leads to its other end, and in one click to what speaks for it.
 function knownFact(view, group, other) {
   const [head, tail] = ends(view, group, other);
-  return h("span", { class: "chip" }, entityLink(other), h("a", {
-    class: "why", title: "Evidence and rules", "aria-label": `Evidence: ${plainName(head)}, ${group.relation.name}, ${plainName(tail)}`,
-    href: link("ask", { head: head.identifier, relation: group.relation.identifier, tail: tail.identifier }),
-  }, "?"));
+  return h("span", { class: "chip" }, entityLink(other), whyLink({ head, relation: group.relation, tail }));
 }
 
 function knownFacts(run, view) {

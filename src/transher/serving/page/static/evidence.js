@@ -25,7 +25,7 @@ function ruleWords(rule) {
 // As `effect_in_words` in transher.answering.words has it.
 function effectWords(factor) {
   const size = factor >= 1 ? factor : 1 / factor;
-  return `${factor >= 1 ? "raises" : "lowers"} the odds ${size < 10 ? size.toFixed(1) : number(Number(size.toPrecision(2)))} times`;
+  return `${factor >= 1 ? "multiplies" : "divides"} the odds by ${size < 10 ? size.toFixed(1) : number(Number(size.toPrecision(2)))}`;
 }
 
 export function evidence(found) {
@@ -39,13 +39,13 @@ export function evidence(found) {
       reason.sentence, h("span", { class: "quiet" }, ` — ${effectWords(reason.factor)}`)])),
     section("Rules, and the facts that they rest on", found.rules.slice(0, 4).map(ruleWords)),
     section("Similar entities with this answer", found.similar.slice(0, 4).map((similar) =>
-      [factWords(similar.fact), h("span", { class: "quiet" }, ` — likeness ${similar.similarity.toFixed(2)}`)])),
-    section("Known facts that moved it most", found.influences.slice(0, 4).map((influence) => {
+      [factWords(similar.fact), h("span", { class: "quiet" }, ` — cosine similarity ${similar.similarity.toFixed(2)}`)])),
+    section("Known facts that moved the score most", found.influences.slice(0, 4).map((influence) => {
       const meter = h("span", { class: influence.size < 0 ? "meter against" : "meter" });
       meter.style.width = `${(4 * Math.abs(influence.share)) / largest}rem`;
       return [meter, factWords(influence.fact)];
     })),
-    section("Nearest alternatives", found.alternatives.slice(0, 5).map((other) => [
+    section("Other answers", found.alternatives.slice(0, 5).map((other) => [
       factWords(other.fact),
       h("span", { class: "quiet" }, ` — ${other.probability === null ? other.score.toFixed(2) : percent(other.probability)}`,
         other.known ? ", known" : ""),

@@ -14,12 +14,13 @@ export function neighbourhood(view, predictions) {
   if (!nodes.length) return h("p", { class: "quiet" }, "Nothing to draw.");
   layOut(nodes, shape);
   const centre = { x: shape.width / 2, y: shape.height / 2 };
+  const self = short(plainName(view.entity), 26);
   const name = shape === UPRIGHT ? "graph upright" : "graph";
   const drawing = svg("svg", { viewBox: `0 0 ${shape.width} ${shape.height}`, class: name, role: "group", "aria-label": "Neighbourhood" },
-    nodes.map((node) => edge(centre, node)),
+    nodes.map((node) => edge(centre, node, self.length)),
     nodes.map((node) => dot(node, shape)),
     svg("g", { class: "self" }, svg("circle", { cx: centre.x, cy: centre.y, r: 9 }),
-      svg("text", { x: centre.x, y: centre.y - 15, "text-anchor": "middle" }, short(plainName(view.entity), 26))));
+      svg("text", { x: centre.x, y: centre.y - 15, "text-anchor": "middle" }, self)));
   return [drawing, h("p", { class: "legend" },
     h("span", { class: "key known" }), "known ", h("span", { class: "key predicted" }), "predicted")];
 }
@@ -67,14 +68,18 @@ function layOut(nodes, { width, height }) {
   }
 }
 
-function edge(from, node) {
-  const x = from.x + (node.x - from.x) * 0.55, y = from.y + (node.y - from.y) * 0.55;
+// An edge's word stands half-way, or farther out where it would meet the name in the middle. Both in units of the drawing, by the letter.
+function edge(from, node, letters) {
+  const words = short(relationWords(node.relation.name).split(" · ").pop(), 20);
+  const flat = Math.abs(node.y - from.y) < 60;
+  const part = flat ? Math.min(0.7, Math.max(0.55, (6 + 4.6 * letters + 3.4 * words.length) / Math.abs(node.x - from.x))) : 0.55;
+  const x = from.x + (node.x - from.x) * part, y = from.y + (node.y - from.y) * part;
   let turn = (Math.atan2(node.y - from.y, node.x - from.x) * 180) / Math.PI;
   if (turn > 90 || turn < -90) turn += 180;
   return svg("g", { class: node.known ? "edge known" : "edge predicted" },
     svg("line", { x1: from.x, y1: from.y, x2: node.x, y2: node.y }),
     svg("text", { x, y: y - 4, "text-anchor": "middle", transform: `rotate(${turn.toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)})` },
-      short(relationWords(node.relation.name).split(" · ").pop(), 20)));
+      words));
 }
 
 function dot(node, shape) {

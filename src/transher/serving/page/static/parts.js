@@ -21,6 +21,13 @@ export const relationLabel = (relation) => {
   return [field && h("span", { class: "field" }, field), " ", relationWords(relation.name)];
 };
 
+// What leads from a known fact to what speaks for it.
+export const whyLink = ({ head, relation, tail }) =>
+  h("a", {
+    class: "why", title: "Evidence and rules", "aria-label": `Evidence: ${plainName(head)}, ${relation.name}, ${plainName(tail)}`,
+    href: link("ask", { head: head.identifier, relation: relation.identifier, tail: tail.identifier }),
+  }, "?");
+
 // Facts that hold both ways, as of a symmetric relation, once.
 export function onceEach(facts) {
   const seen = new Map();

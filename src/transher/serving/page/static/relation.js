@@ -2,7 +2,7 @@
 
 import { download, ofRun } from "./api.js";
 import { h, number, share, svg } from "./dom.js";
-import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLabel, relationLink } from "./parts.js";
+import { card, entityLink, factList, failure, loading, onceEach, partOnly, relationLabel, relationLink, whyLink } from "./parts.js";
 import { link } from "./route.js";
 import { asText, takeAway, takeFacts } from "./table.js";
 import { relationWords } from "./words.js";
@@ -32,9 +32,10 @@ export async function relation(run, { name }) {
           partOnly(found),
           takeFacts("these facts", found.answers, "", h("button", {
             class: "small-button", onclick: (event) => save(event.target, run, self),
-          }, `Download the best ${MOST}`)),
+          }, `Download up to ${MOST}`)),
         ]),
-        card("Known facts", h("ul", { class: "plain" }, onceEach(view.examples).map((fact) => h("li", {}, bothEnds(fact)))))),
+        card("Some known facts", h("ul", { class: "plain" },
+          onceEach(view.examples).map((fact) => h("li", { class: "known-fact" }, bothEnds(fact), whyLink(fact)))))),
       h("div", {},
         card("On the test set", quality(view.quality)),
         view.strip ? card("Translation", strip(view)) : "",
@@ -96,7 +97,7 @@ export async function relations(run) {
   const most = Math.max(...all.map((one) => one.triples), 1);
   const rows = all.map((one) => {
     const inner = h("span", { class: "fill" });
-    inner.style.width = `${Math.max(1, 100 * Math.sqrt(one.triples / most))}%`;
+    inner.style.width = `${Math.max(1, (100 * one.triples) / most)}%`;
     return h("li", {}, h("a", { class: "what", href: link("relation", { name: one.identifier }), title: one.name }, relationLabel(one)),
       h("span", { class: "badge" }, one.type), h("span", { class: "bar calm" }, inner), h("span", { class: "value" }, number(one.triples)));
   });

@@ -49,7 +49,7 @@ export function typeahead({ label, placeholder, kinds, choose, value = "", class
     entry.kind === "all" ? h("span", { class: "quiet" }, "All results …") : [h("span", {}, entry.kind === "relations" ? relationLabel(entry.item) : plainName(entry.item)),
     h("span", { class: "quiet" }, entry.kind === "relations"
       ? `relation, ${number(entry.item.triples)} facts`
-      : entry.item.description ?? `${entry.item.identifier} · ${number(entry.item.degree)} facts`)])));
+      : entry.item.description ?? `${entry.item.identifier === entry.item.name ? "" : `${entry.item.identifier} · `}${number(entry.item.degree)} facts`)])));
     if (!items.length) list.append(h("li", { class: "quiet", role: "option", "aria-disabled": "true" }, "Nothing by that name."));
     list.hidden = false;
     input.setAttribute("aria-expanded", "true");
