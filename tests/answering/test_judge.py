@@ -10,8 +10,9 @@ from scipy.special import expit
 from tests.answering.towns import LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
 from transher.answering.answers import Answering
-from transher.answering.fitting import _fit_curve, fit_judge
+from transher.answering.fitting import _fit_curve, _Learning, _Rows, fit_judge
 from transher.answering.judge import Judge, raw_scores
+from transher.answering.likelihood import HALF
 from transher.answering.missing import Search, wanted_facts
 from transher.answering.storage import JUDGE_FILE, LEVELS_FILE, load_judge, save_judge
 from transher.answering.trials import hits, without_test
@@ -220,3 +221,17 @@ def test_trees_that_are_too_sure_at_the_top_are_calibrated_there_too() -> None:
     for count in (100, 1_000, 10_000):
         said = expit(curve(raw[best[:count]], np.ones(count, np.bool_)))
         assert said.mean() == pytest.approx(truth[best[:count]].mean(), abs=0.15)
+
+
+def test_what_few_of_many_facts_say_is_doubted() -> None:
+    """The same 400 pairs, all of them hidden facts, among others of which few or many are."""
+
+    def said(others: int) -> float:
+        features = np.zeros((30_000, 1), np.float32)
+        features[:400] = 1
+        holds = np.arange(len(features)) < 400
+        holds[400 : 400 + others] = True
+        booster = _Learning((False,), -2.0, HALF).booster(_Rows(features, holds, np.ones(len(holds))))
+        return float(expit(-2.0 + raw_scores(booster, features[:1]))[0])
+
+    assert said(others=100) > 0.8 > 0.7 > said(others=9_000)
