@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from tests.answering.towns import LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
+from transher.answering import fitting
 from transher.answering.answers import Answering
 from transher.answering.fitting import _fit_curve, _Learning, _Rows, fit_judge
 from transher.answering.judge import Judge, raw_scores
@@ -223,15 +224,17 @@ def test_trees_that_are_too_sure_at_the_top_are_calibrated_there_too() -> None:
         assert said.mean() == pytest.approx(truth[best[:count]].mean(), abs=0.15)
 
 
-def test_what_few_of_many_facts_say_is_doubted() -> None:
-    """The same 400 pairs, all of them hidden facts, among others of which few or many are."""
+def test_trees_doubt_pairs_that_all_were_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sure pairs tell next to nothing about how sure they are, so trees move towards them in small steps."""
+    features = np.zeros((30_000, 1), np.float32)
+    features[:1_000] = 1
+    holds = np.arange(len(features)) < 1_100
+    start = float(logit(holds.mean() / HALF))
 
-    def said(others: int) -> float:
-        features = np.zeros((30_000, 1), np.float32)
-        features[:400] = 1
-        holds = np.arange(len(features)) < 400
-        holds[400 : 400 + others] = True
-        booster = _Learning((False,), -2.0, HALF).booster(_Rows(features, holds, np.ones(len(holds))))
-        return float(expit(-2.0 + raw_scores(booster, features[:1]))[0])
+    def said() -> float:
+        booster = _Learning((False,), start, HALF).booster(_Rows(features, holds, np.ones(len(holds))))
+        return float(expit(start + raw_scores(booster, features[:1]))[0])
 
-    assert said(others=100) > 0.8 > 0.7 > said(others=9_000)
+    doubting = said()
+    monkeypatch.setattr(fitting, "_FACTS_OF_DOUBT", np.inf)
+    assert doubting < said() - 0.05
