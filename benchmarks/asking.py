@@ -2,8 +2,7 @@
 
 `python -m benchmarks.asking RUN` writes `results/asking-GRAPH.json`. The two sides take turns, question by question and
 batch by batch, so that noise from elsewhere hits both alike. Time is the processor's, of one thread: a busy machine
-changes it less than time by the clock. The table of docs/probabilities.md is made of these files, by
-`benchmarks.probabilities`.
+changes it less than time by the clock. The table of docs/probabilities.md is made of these files.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ import numpy as np
 import torch
 
 import transher
-from transher.files import write_json
+from benchmarks.probabilities import DOCUMENT, RESULTS, with_tables
+from transher.files import write_json, write_text
 from transher.graph.graph import SIDES, Side, Triples
 from transher.runs.run import Run
 
-RESULTS = Path("results")
 _QUESTIONS, _BATCHES = 200, 5  # of validation triples; rounds of all of them at once
 _CANDIDATES = 64  # that the scorer is asked for when ten answers are wanted
 
@@ -81,6 +80,7 @@ def main() -> None:
     found = {"graph": run.graph.name, "rules": 0 if run.answering.rules is None else len(run.answering.rules.rows)}
     found |= asking(run)
     write_json(RESULTS / f"asking-{run.graph.name}.json", found)
+    write_text(DOCUMENT, with_tables(DOCUMENT.read_text("utf-8"), RESULTS))
     print(json.dumps(found, indent=2))
 
 
