@@ -13,24 +13,20 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import statistics
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-import torch
-
 import transher
-from transher.answering.answers import Question
 from transher.files import write_json, write_text
 from transher.runs.run import Run
 
 RESULTS, DOCUMENT = Path("results"), Path("docs", "probabilities.md")
 GRAPHS = ("world", "fb15k-237", "db100k", "genes")
-_ASKED = 200  # test triples
 _MARKED = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -57,24 +53,8 @@ def probabilities(run: Run) -> dict[str, Any]:
         **described(run),
         "fitting_seconds": run.manifest["cost"].get("fitting_seconds"),  # with mining rules, where it had none
         "trial_seconds": round(time.perf_counter() - started, 1),
-        "asking": asking(run),
         **report,
     }
-
-
-def asking(run: Run) -> dict[str, float]:
-    """Milliseconds of a question for tails, the median of some: by the scorer alone, and with the judge."""
-    run.answering.prepare()
-    took: list[tuple[float, float]] = []
-    for head, relation, _ in run.graph.test[:_ASKED].tolist():
-        question = torch.tensor([head]), torch.tensor([relation])
-        started = time.perf_counter()
-        run.scorer.best(*question, "tail", 64)
-        scored = time.perf_counter()
-        run.answering.answer([Question(head, relation, None)])
-        took.append((scored - started, time.perf_counter() - scored))
-    scorer, answer = (1000 * statistics.median(column) for column in zip(*took, strict=True))
-    return {"questions": len(took), "scorer_ms": round(scorer, 2), "answer_ms": round(answer, 2)}
 
 
 def backtests(run: Run, later: Path, numbered: bool, implied_by: Sequence[str]) -> dict[str, Any]:
@@ -145,8 +125,23 @@ def backtest_table(results: Path, part: str) -> str:
     return markdown(["facts about", "best", "mean probability", "judge", "popularity", "chance"], rows)
 
 
+def asking_table(results: Path) -> str:
+    rows = []
+    for graph in GRAPHS:
+        path = results / f"asking-{graph}.json"
+        if path.is_file():
+            found = json.loads(path.read_text("utf-8"))
+            for side, way in product(("tails", "heads"), ("single", "batch")):
+                own = found[side][way]
+                asked = "one" if way == "single" else f"{found['questions']} at once"
+                cells = [f"{own[name]:.2f}" for name in ("scorer_ms", "predict_ms", "ratio")]
+                rows.append([graph, side, asked, *cells])
+    return markdown(["graph", "asked for", "questions", "scorer, ms", "`predict`, ms", "ratio"], rows)
+
+
 TABLES: dict[str, Callable[[Path], str]] = {
     "calibration": calibration_table,
+    "asking": asking_table,
     "later": lambda results: backtest_table(results, "best"),
     "later-rare": lambda results: backtest_table(results, "rare"),
 }

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, logit
 from tests.answering.towns import LIVES_IN, MEMBER_OF, PEOPLE, Noisy, towns
 
+from transher.answering import fitting
 from transher.answering.answers import Answering
-from transher.answering.fitting import _fit_curve, fit_judge
+from transher.answering.fitting import _fit_curve, _Learning, _Rows, fit_judge
 from transher.answering.judge import Judge, raw_scores
+from transher.answering.likelihood import HALF
 from transher.answering.missing import Search, wanted_facts
 from transher.answering.storage import JUDGE_FILE, LEVELS_FILE, load_judge, save_judge
 from transher.answering.trials import hits, without_test
@@ -220,3 +222,19 @@ def test_trees_that_are_too_sure_at_the_top_are_calibrated_there_too() -> None:
     for count in (100, 1_000, 10_000):
         said = expit(curve(raw[best[:count]], np.ones(count, np.bool_)))
         assert said.mean() == pytest.approx(truth[best[:count]].mean(), abs=0.15)
+
+
+def test_trees_doubt_pairs_that_all_were_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sure pairs tell next to nothing about how sure they are, so trees move towards them in small steps."""
+    features = np.zeros((30_000, 1), np.float32)
+    features[:1_000] = 1
+    holds = np.arange(len(features)) < 1_100
+    start = float(logit(holds.mean() / HALF))
+
+    def said() -> float:
+        booster = _Learning((False,), start, HALF).booster(_Rows(features, holds, np.ones(len(holds))))
+        return float(expit(start + raw_scores(booster, features[:1]))[0])
+
+    doubting = said()
+    monkeypatch.setattr(fitting, "_FACTS_OF_DOUBT", np.inf)
+    assert doubting < said() - 0.05

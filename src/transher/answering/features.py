@@ -203,7 +203,9 @@ class Describer:
     def _of_graph(self, triples: NDArray[np.integer], known: KnownTriples) -> NDArray[np.float32]:
         heads, relations, tails = triples.T
         count, of = self.trained.relation_count, self._relations
-        of_head, of_tail = self._answers(triples, known, "tail"), self._answers(triples, known, "head")
+        of_head, of_tail = self._answers(triples, known)
+        # Who fits an end is a little like those who stand there, and nobody else is.
+        like_heads, like_tails = self.ends.alike_at(relations, heads), self.ends.alike_at(relations + count, tails)
         facts = np.maximum(of.facts[relations], 1)
         return np.stack(
             [
@@ -215,10 +217,10 @@ class Describer:
                 self.trained.degrees[tails],
                 of_tail / facts,
                 of_head / facts,
-                self.ends.fits_at(relations, heads),
-                self.ends.fits_at(relations + count, tails),
-                self.ends.alike_at(relations, heads),
-                self.ends.alike_at(relations + count, tails),
+                like_heads > 0,
+                like_tails > 0,
+                like_heads,
+                like_tails,
                 (heads == tails) & ~self.trained.has_loops[relations],
                 of.per_head[relations],
                 of.per_tail[relations],
@@ -232,18 +234,26 @@ class Describer:
             1,
         ).astype(np.float32)
 
-    def _answers(self, triples: NDArray[np.integer], known: KnownTriples, side: Side) -> NDArray[np.int64]:
-        """How many other answers for `side` the anchors of triples (n, 3) have: (n,). Those that were not trained on
-        count where most anchors have one answer, since whose birthplace is known has no other, and where training saw
-        none: whose only language was held out has a language. Elsewhere a pair is described as it was when the judge
-        was fitted, before the hidden facts were known, since that is what it learned from."""
-        anchors, relations = triples[:, 0 if side == "tail" else 2], triples[:, 1]
-        trained = self.trained.answers(side).counts(anchors, relations) - self.trained.has(triples)
-        if known is self.trained:
-            return trained
-        alone = self._relations.single_head if side == "tail" else self._relations.single_tail
-        others = known.answers(side).counts(anchors, relations) - known.has(triples)
-        return np.where((alone[relations] >= _MOSTLY) | (trained == 0), others, trained)
+    def _answers(self, triples: NDArray[np.integer], known: KnownTriples) -> tuple[NDArray[np.int64], ...]:
+        """How many other tails the heads of triples (n, 3) have, and how many other heads their tails: (n,) each. Those
+        that were not trained on count where most anchors have one answer, since whose birthplace is known has no other,
+        and where training saw none: whose only language was held out has a language. Elsewhere a pair is described as
+        it was when the judge was fitted, before the hidden facts were known, since that is what it learned from."""
+        heads, relations, tails = triples.T
+        itself, now = self.trained.has(triples), None if known is self.trained else known.has(triples)
+        of = self._relations
+        found = []
+        sides: tuple[tuple[Side, NDArray[np.integer], Numbers], ...] = (
+            ("tail", heads, of.single_head),
+            ("head", tails, of.single_tail),
+        )
+        for side, anchors, alone in sides:
+            trained = self.trained.answers(side).counts(anchors, relations) - itself
+            if now is not None:
+                others = known.answers(side).counts(anchors, relations) - now
+                trained = np.where((alone[relations] >= _MOSTLY) | (trained == 0), others, trained)
+            found.append(trained)
+        return tuple(found)
 
 
 def _standing(scores: NDArray[np.float32], values: NDArray[np.float32]) -> tuple[Numbers, Numbers]:

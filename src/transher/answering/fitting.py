@@ -46,6 +46,7 @@ _QUERIES = 1_500  # of each kind and side that are drawn
 _BLOCK = 1 << 18  # pairs described at a time
 _HEAVIEST = 50.0  # weight of a pair that was drawn, for the trees: more would shake them; the curve makes up for it
 _ROUNDS, _PATIENCE, _QUICK_ROUNDS = 400, 20, 30
+_FACTS_OF_DOUBT = 30  # hidden facts for each unit of what holds a leaf's value near nought
 _KNOTS, _LEANING = 8, 0.3  # of the curve that calibrates; how much it leans on slope 1, in units of the loss
 _TOP, _FEWEST = 0.02, 25  # share of the hidden facts that lie above those knots; the fewest above a further one
 _FREE = 0.01  # the same of its height, and of the step down to pairs that do not fit
@@ -368,7 +369,7 @@ class _Learning(NamedTuple):
         """A booster that ends when it no longer helps the trial; without one, a quick one of few trees."""
         import lightgbm
 
-        settings = self._settings(rows) | {"learning_rate": 0.2 if trial is None else 0.08}
+        settings = self._settings(rows) | {"learning_rate": 0.2 if trial is None else 0.12}
         data = self._data(rows, settings)
         if trial is None:
             return lightgbm.train(settings, data, _QUICK_ROUNDS)
@@ -407,7 +408,8 @@ class _Learning(NamedTuple):
             "max_bin": 63,
             "min_data_in_leaf": int(np.clip(len(rows.holds) // 400, 5, 300)),
             "min_sum_hessian_in_leaf": float(np.clip(rows.holds.sum() / 40, 1, 20)),
-            "lambda_l2": 3.0,
+            # A pair that surely holds tells next to nothing: without this, a leaf of such pairs jumps to any height.
+            "lambda_l2": max(3.0, float(rows.holds.sum()) / _FACTS_OF_DOUBT),
             "feature_fraction": 0.7,
             "monotone_constraints": [int(rises) for rises in self.rising],
             "num_threads": 1,  # threads that wait for each other crawl on a busy machine

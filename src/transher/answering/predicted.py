@@ -73,23 +73,28 @@ class Predicted:
 
 
 def in_names(graph: Graph, predicted: Predicted, first_rank: int = 1) -> pd.DataFrame:
-    """A row for each triple, in the order that they have. Columns: rank, head, relation, tail (labels), head_id,
-    relation_id, tail_id (identifiers), score, probability (where there is one), known."""
+    """A row for each triple, in the order that they have, with the columns of `columns_in_names`."""
+    return pd.DataFrame(columns_in_names(graph, predicted, np.arange(first_rank, first_rank + len(predicted))))
+
+
+def columns_in_names(
+    graph: Graph, predicted: Predicted, ranks: NDArray[np.integer]
+) -> dict[str, list[str] | NDArray[np.generic]]:
+    """Of n triples: rank, head, relation, tail (labels), head_id, relation_id, tail_id (identifiers), score,
+    probability (where there is one), known."""
     heads, relations, tails = predicted.triples.T
     entities = graph.entities
-    table = pd.DataFrame(
-        {
-            "rank": np.arange(first_rank, first_rank + len(predicted)),
-            "head": entities.labels(heads),
-            "relation": graph.relations.labels(relations),
-            "tail": entities.labels(tails),
-            "head_id": entities.identifiers.take(pa.array(heads)).to_pylist(),
-            "relation_id": graph.relations.identifiers.take(pa.array(relations)).to_pylist(),
-            "tail_id": entities.identifiers.take(pa.array(tails)).to_pylist(),
-            "score": predicted.scores,
-        }
-    )
+    columns: dict[str, list[str] | NDArray[np.generic]] = {
+        "rank": ranks,
+        "head": entities.labels(heads),
+        "relation": graph.relations.labels(relations),
+        "tail": entities.labels(tails),
+        "head_id": entities.identifiers.take(pa.array(heads)).to_pylist(),
+        "relation_id": graph.relations.identifiers.take(pa.array(relations)).to_pylist(),
+        "tail_id": entities.identifiers.take(pa.array(tails)).to_pylist(),
+        "score": predicted.scores,
+    }
     if predicted.probabilities is not None:
-        table["probability"] = predicted.probabilities
-    table["known"] = predicted.known
-    return table
+        columns["probability"] = predicted.probabilities
+    columns["known"] = predicted.known
+    return columns

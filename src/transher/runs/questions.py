@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from transher.answering.answers import Answering, Question, WhatIsKnown
-from transher.answering.predicted import Predicted, in_names
+from transher.answering.predicted import Predicted, columns_in_names
 from transher.deadline import slices
 from transher.errors import UsageError, nearest
 from transher.graph.frames import frame_columns, spelled
@@ -57,12 +57,14 @@ def answer_ids(
 
 def _in_names(answering: Answering, answers: Sequence[Predicted], ids: NDArray[np.int64]) -> pd.DataFrame:
     """The answers to some questions, one below the other, each with ranks from 1."""
-    table = in_names(answering.graph, answers[0].joined(*answers[1:]))
-    table["rank"] = np.concatenate([1 + np.arange(len(found)) for found in answers])
+    ranks = np.concatenate([1 + np.arange(len(found)) for found in answers])
+    columns = columns_in_names(answering.graph, answers[0].joined(*answers[1:]), ranks)
     asked = np.repeat((ids < 0).argmax(1), [len(found) for found in answers])
-    words = table[[f"{name}_id" for name in COLUMNS]].to_numpy()
-    table.insert(4, "identifier", words[np.arange(len(table)), asked])
-    return table
+    words = [columns[f"{name}_id"] for name in COLUMNS]
+    own = [words[column][row] for row, column in enumerate(asked.tolist())]
+    first = ("rank", *COLUMNS)
+    order = {name: columns.pop(name) for name in first} | {"identifier": own} | columns
+    return pd.DataFrame(order)
 
 
 def _as_frame(questions: pd.DataFrame | pa.Table | Sequence[Mapping[str, object]]) -> pd.DataFrame:
