@@ -86,7 +86,7 @@ class Tallies:
         counts = index.counts(found, by)
         levels = _level(counts - index.has(found, by, given))
         none = np.flatnonzero(counts == 0)
-        levels[none[self._ends.alike_at(ends[none], found[none]) == 0]] = MISFIT
+        levels[none[~self._ends.fits_at(ends[none], found[none])]] = MISFIT
         levels[(given == found) & ~self._trained.has_loops[by]] = LOOP
         return worth[torch.from_numpy(ends), torch.from_numpy(levels)]
 

@@ -70,6 +70,15 @@ class Ends:
             fits[rows] = np.isin(triples[rows, 0], heads) & np.isin(triples[rows, 2], tails)
         return fits
 
+    def fits_at(self, ends: NDArray[np.integer], entities: NDArray[np.integer]) -> NDArray[np.bool_]:
+        """Whether each of entities (n,) fits its end (n,): (n,)."""
+        fits = np.zeros(len(ends), dtype=np.bool_)
+        for end in np.unique(ends).tolist():
+            rows, own = np.flatnonzero(ends == end), self.fitting(end)
+            places = np.minimum(np.searchsorted(own, entities[rows]), max(len(own) - 1, 0))
+            fits[rows] = own[places] == entities[rows] if len(own) else False
+        return fits
+
     def alike_at(self, ends: NDArray[np.integer], entities: NDArray[np.integer]) -> NDArray[np.float32]:
         """How alike each of entities (n,) is to those at its end (n,), from 0 to 1: (n,). 0 where it does not fit."""
         found = np.zeros(len(ends), np.float32)
