@@ -96,7 +96,7 @@ def fit_judge(
 def describe(scorer: Scorer, graph: Graph, rules: Rules | None, recent: Recent | None = None) -> Describer:
     """How triples of a graph are described for the judge of a scorer. recent: facts that came later, which it is
     fitted on."""
-    ends = Ends(graph.trained, graph.entity_types)
+    ends = graph.trained_ends
     dense = scorer.dense_part
     levels = None if dense is None else Levels(dense, graph.trained, ends)
     blend = None if dense is None or scorer.dense else scorer

@@ -40,7 +40,7 @@ class Tallies:
 
     @classmethod
     def of(cls, graph: Graph) -> Tallies:
-        return cls(graph.trained, Ends(graph.trained, graph.entity_types))
+        return cls(graph.trained, graph.trained_ends)
 
     def ways(self) -> Tensor:
         """What tallies say of one more answer, in each way: float32 (WAYS, ends, LEVELS)."""

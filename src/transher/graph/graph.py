@@ -123,3 +123,8 @@ class Graph:
     def ends(self) -> Ends:
         """Who may stand at which end of which relation."""
         return Ends(self.known, self.entity_types)
+
+    @cached_property
+    def trained_ends(self) -> Ends:
+        """The same by what a training sees."""
+        return Ends(self.trained, self.entity_types)
