@@ -457,6 +457,7 @@ NATIVE: dict[str, Callable[[], list[Any]]] = DISTANCES | {
         1, floats(U, K), floats(U, K), floats(U, K), torch.arange(B), floats(B, K), 0.1, 0.9, 0.99, 1e-8, 1.0
     ],
     "gather_rows": lambda: [1, floats(U, K), ids(B), floats(B, K)],
+    "add_rows": lambda: [1, floats(B, K), torch.arange(B), floats(B, K), torch.arange(B), floats(U, K)],
     "unit_rows": lambda: [1, floats(U, K), torch.arange(B)],
     "distinct": lambda: [ids(B), U, ids(B), ids(B)],
     "mask_known": lambda: [ids(B, N, dtype=torch.bool), ids(N), *known()],

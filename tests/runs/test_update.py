@@ -168,5 +168,5 @@ def test_the_commands(run: transher.Run, tmp_path: Path) -> None:
     asked = ["update", str(run.folder), str(facts), "--steps", "5", "--out"]
     shown = CliRunner().invoke(main, [*asked, str(tmp_path / "a")])
     assert shown.exit_code == 0, shown.output
-    assert "1 new entities (somewhere)" in " ".join(shown.stdout.split())
+    assert "new entities: 1 (somewhere)" in " ".join(shown.stdout.split())
     assert json.loads(CliRunner().invoke(main, [*asked, str(tmp_path / "b"), "--json"]).stdout)["new_entities"] == 1
