@@ -31,7 +31,7 @@ demo: $(VENV)/.installed  ## train on the embedded graph and answer some questio
 	@echo "The graph has all neighbours of Germany, so any other one is improbable:"
 	@echo
 	$(BIN)/transher predict runs/demo --head Germany --relation borders --top 4 --known hide
-	@echo "Most of Switzerland's neighbours use the euro. Why is it improbable that Switzerland does?"
+	@echo "Most of Switzerland's neighbours use the euro. How probable is it that Switzerland does, and why?"
 	@echo
 	$(BIN)/transher explain runs/demo --head Switzerland --relation uses_currency --tail 'Euro (EUR)' --limit 3
 
