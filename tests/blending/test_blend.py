@@ -62,7 +62,8 @@ def test_tallies_are_added_to_it() -> None:
     assert blend.weights.worth is not None
     query = torch.tensor([2]), torch.tensor([1])
     for side in SIDES:
-        added = blend.tallies.whole(blend.weights.worth, *query, side)
+        added = torch.zeros(1, 14)
+        blend.tallies.add(added, blend.weights.worth, *query, side, None)
         assert torch.allclose(blend.scores(*query, side), plain.scores(*query, side) + added)
 
 

@@ -30,10 +30,19 @@ def test_all_entities_at_once_and_pairs_have_the_same_worth(seed: int, side: Sid
     tallies = Tallies.of(random_graph(seed, entities=12, relations=3, count=90))
     worth = torch.randn(tallies.ways()[0].shape, generator=torch.Generator().manual_seed(seed))
     anchors, relations = (torch.cartesian_prod(torch.arange(12), torch.arange(3))[:, column] for column in (0, 1))
-    whole = tallies.whole(worth, anchors, relations, side)
+    whole, some = torch.zeros(36, 12), torch.tensor([7, 2, 11, 3])
+    tallies.add(whole, worth, anchors, relations, side, None)
     given, by = (ids.repeat_interleave(12) for ids in (anchors, relations))
-    single = tallies.pairs(worth, given, by, side, torch.arange(12).repeat(36))
-    assert torch.equal(whole, single.view(36, 12))
+    single = tallies.pairs(worth, given, by, side, torch.arange(12).repeat(36)).view(36, 12)
+    assert torch.equal(whole, single)
+    before = torch.rand(36, 4)
+    after = before.clone()
+    tallies.add(after, worth, anchors, relations, side, some)
+    assert torch.equal(after, before + single[:, some])
+    of_one = relations == 1
+    after = before[of_one]
+    tallies.add(after, worth, anchors[of_one], relations[of_one], side, some)
+    assert torch.equal(after, before[of_one] + single[of_one][:, some])
 
 
 def levels_of(graph: Graph, anchor: int, relation: int, side: Side, answers: list[int]) -> list[int]:

@@ -79,8 +79,7 @@ class Blend(Scorer):
             total += self._bent(number, member.scores(anchors, relations, side, candidates)).mul_(own[number])
         if self._counting is not None:
             tallies, worth = self._counting
-            of_all = tallies.whole(worth, anchors, relations, side)
-            total += of_all if candidates is None else of_all[:, candidates]
+            tallies.add(total, worth, anchors, relations, side, candidates)
         return total
 
     def score_own(self, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor) -> Tensor:

@@ -62,24 +62,40 @@ class Tallies:
         rarity = -np.log1p(np.concatenate([[0], _STARTS, [0, 0]]))
         return torch.from_numpy(np.stack([np.log(more), np.tile(rarity, (len(ends), 1))])).float()
 
-    def whole(self, worth: Tensor, anchors: Tensor, relations: Tensor, side: Side) -> Tensor:
-        """What the tallies of all entities are worth as answers to B queries: (B, entities). worth: (ends, LEVELS)."""
-        found = torch.empty(len(anchors), self._trained.entity_count)
+    def add(
+        self, scores: Tensor, worth: Tensor, anchors: Tensor, relations: Tensor, side: Side, candidates: Tensor | None
+    ) -> None:
+        """Add to the scores (B, N) of candidates (N,), each once, which are all entities unless given, what their
+        tallies are worth as answers to B queries. worth: (ends, LEVELS)."""
+        rows, ids = self._apart(anchors, relations, side)
+        columns = ids
+        if candidates is not None:
+            column_of = torch.full((self._trained.entity_count,), -1)
+            column_of[candidates] = torch.arange(len(candidates))
+            here = column_of[ids] >= 0
+            rows, ids, columns = rows[here], ids[here], column_of[ids[here]]
+        own = scores[rows, columns] + self.pairs(worth, anchors[rows], relations[rows], side, ids)
         for relation in relations.unique().tolist():
             end = self._trained.end(relation, side)
-            found[relations == relation] = worth[end][torch.from_numpy(self._levels(end))]
-        # A fact does not speak against itself.
+            levels = torch.from_numpy(self._levels(end))
+            usual = worth[end][levels if candidates is None else levels[candidates]]
+            asked = relations == relation
+            if bool(asked.all()):
+                scores += usual
+            else:
+                scores[asked] += usual
+        scores[rows, columns] = own
+
+    def _apart(self, anchors: Tensor, relations: Tensor, side: Side) -> tuple[Tensor, Tensor]:
+        """Queries and entities (n,) whose level depends on the query: trained answers, since a fact does not speak
+        against itself, and anchors as answers about themselves."""
         offsets, ids = self._trained.answers(side).of(anchors.numpy(), relations.numpy())
         rows = torch.repeat_interleave(torch.from_numpy(np.diff(offsets)))
-        columns = torch.from_numpy(ids.astype(np.int64))
-        found[rows, columns] = self.pairs(worth, anchors[rows], relations[rows], side, columns)
         alone = torch.nonzero(~torch.from_numpy(self._trained.has_loops)[relations])[:, 0]
-        ends = torch.from_numpy(self._trained.end(relations[alone].numpy(), side))
-        found[alone, anchors[alone]] = worth[ends, LOOP]
-        return found
+        return torch.cat([rows, alone]), torch.cat([torch.from_numpy(ids.astype(np.int64)), anchors[alone]])
 
     def pairs(self, worth: Tensor, anchors: Tensor, relations: Tensor, side: Side, answers: Tensor) -> Tensor:
-        """What the tallies of answers (n,) to n queries are worth: (n,), with the bits that `whole` gives."""
+        """What the tallies of answers (n,) to n queries are worth: (n,), with the bits that `add` adds."""
         given, by, found = (ids.numpy() for ids in (anchors, relations, answers))
         ends = self._trained.end(by, side)
         index = self._trained.answers("head" if side == "tail" else "tail")
